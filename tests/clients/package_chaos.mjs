@@ -244,7 +244,7 @@ for (const device of devices) {
       await retried(() => history.jumpTo(null));
       const { pending } = history.get();
       if (pending.length) return `pending: ${JSON.stringify(pending[0])}`;
-      // Only a part of a long history is there at one time.
+      // Only a part of a long history is in memory at one time.
       const shown = new Map();
       const see = () => history.get().messages.forEach((message) => shown.set(message.id, message));
       for (see(); history.get().hasOlder; see()) await retried(() => history.loadOlder());

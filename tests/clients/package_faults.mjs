@@ -119,7 +119,7 @@ const sleepy = signIn(ann.name, {
 });
 const slept = open(sleepy.messages(conversation));
 await until("active", () => sleepy.state.get() === "Active");
-// The laptop sleeps: the token expires, and the socket is gone.
+// The laptop sleeps: the token expires, and the socket is dead.
 token = short(-10);
 cut();
 await ben.send(ann.name, "while it slept");

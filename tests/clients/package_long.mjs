@@ -55,7 +55,7 @@ assert.equal(texts(history)[0], "message 0");
 assert.equal(history.get().hasNewer, true);
 seen.clear();
 await walk("hasNewer", history.loadNewer);
-assert.equal(seen.size, wanted.length, "messages that came meanwhile are there");
+assert.equal(seen.size, wanted.length, "messages that arrived meanwhile are in the history");
 assert.equal(texts(history).at(-1), "own");
 assert.equal(history.get().hasOlder, true);
 await write(ben, "live");

@@ -69,7 +69,15 @@ await assert.rejects(retried(() => a.blockUser({ ...sender, id: ann.name })), { 
 await retried(() => a.unblockUser(ben.name));
 assert.deepEqual(blocked.get().map(({ id }) => id), [carol.name]);
 assert.ok(inGroup.get().messages.every(({ isFromBlocked, sender: { id } }) => isFromBlocked === (id === carol.name)));
+await retried(() => a2.reloadBlockedUsers());
+assert.deepEqual(blocked2.get().map(({ id }) => id), [carol.name], "loaded again on the other device");
 done("blocked users, and their messages");
+
+const me2 = open(a2.me);
+await until("the profile on the other device", () => a2.state.get() === "Active" && me2.get()?.displayName === "Ann A." && a2.presence(ann.name).get());
+await retried(() => a.updateProfile({ displayName: "Ann B." }));
+await until("the new name on the other device", () => me2.get().displayName === "Ann B.");
+done("a profile that another device changes");
 
 // More than a page of blocked users.
 const many = Array.from({ length: 103 }, (_, n) => new Person(`p${n}`));
@@ -115,7 +123,7 @@ const never = a3.session(privateId(ann.name, many[0].name));
 assert.deepEqual([deleted.get(), never.get()], [undefined, undefined]);
 await until("all sessions", () => a3.state.get() === "Active" && a3.sessions().get().sessions.length);
 await sleep(300);
-assert.equal(never.get(), undefined, "nobody has asked for it");
+assert.equal(never.get(), undefined, "it was not requested");
 [deleted, never].forEach(open);
 await until("a deleted session", () => deleted.get()?.status === "INVALID");
 await until("no session", () => never.get() === null);

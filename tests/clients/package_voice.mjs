@@ -77,7 +77,7 @@ assert.equal(disk3.length, 0);
 [second, a2].forEach((client) => client.stop());
 done("a state that others end");
 
-// The answer is lost with the socket: the caller hears of it, and nothing is repeated.
+// The answer is lost with the socket: the call rejects, and nothing is repeated.
 const sent = [];
 const way = await cuttable();
 const fragile = signIn(ann.name, {

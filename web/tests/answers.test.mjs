@@ -15,7 +15,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 const lost = Object.assign(new Error("No answer"), { isRetryable: true });
 const refused = Object.assign(new Error("Not for you"), { isRetryable: false });
 
-/** Answers in front of a server that the test answers for. */
+/** Answers over an API whose responses the test gives. */
 function open() {
   const requests = [];
   const listeners = new Set();
@@ -58,7 +58,7 @@ test("the answer to an earlier request does not replace that to a later one", as
   assert.deepEqual(shown(Members, { id: "g" }), { data: "later", isLoading: false });
 });
 
-test("what a mutation returned replaces the answer, and no answer to an earlier request replaces it", async () => {
+test("the result of a mutation replaces the answer, and no answer to an earlier request replaces it", async () => {
   const { answers, requests, display, shown, end } = open();
   answers.put(Bans, {}, "not displayed");
   display(Bans, {});
@@ -73,7 +73,7 @@ test("what a mutation returned replaces the answer, and no answer to an earlier 
   assert.equal(requests.length, 2);
 });
 
-test("a refresh sends displayed queries of this name again, whatever their variables, and no others", async () => {
+test("a refresh sends displayed queries of this name again with all their variables, and no others", async () => {
   const { answers, requests, display, shown, end } = open();
   display(Members, { id: "g" });
   display(Members, { id: "h" });

@@ -1,4 +1,4 @@
-// Details of the demo: reading many messages, questions before what cannot be undone, pictures, links, times, widths, touch, and
+// Details of the demo: reading many messages, confirmations, pictures, links, times, widths, touch, and
 // unusual people.
 import assert from "node:assert/strict";
 
@@ -90,7 +90,7 @@ check("a click on a quote shows the quoted message, however old it is", async ()
   assert.equal(await first.count(), 0);
   await carol.evaluate(() => {
     window.highlighted = new Promise((resolve) => {
-      const look = () => document.querySelector('article.lit[data-seq="1"]') && resolve();
+      const look = () => document.querySelector('article.highlighted[data-seq="1"]') && resolve();
       new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
     });
   });
@@ -131,7 +131,7 @@ check("a message written while old ones are displayed appears at the end", async
   await article(carol, "At the end").waitFor();
 });
 
-check("what cannot be undone is asked first, and Escape means no", async () => {
+check("an action that cannot be undone needs a confirmation, which Escape refuses", async () => {
   alice = await demo("alice");
   await openSession(alice, "Weekend hike");
   await act(alice, "I have the sandwiches", "Recall");
@@ -144,7 +144,7 @@ check("what cannot be undone is asked first, and Escape means no", async () => {
   await article(alice, "I have the sandwiches").waitFor();
 });
 
-check("dismissing and leaving a group are asked first", async () => {
+check("dismissing and leaving a group need a confirmation", async () => {
   for (const [group, verb, done] of [["Book club", "Leave", false], ["Weekend hike", "Dismiss", true]]) {
     await openSession(alice, group);
     const id = await groupOf(group);

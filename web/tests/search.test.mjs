@@ -12,8 +12,8 @@ async function load(file) {
 }
 
 const { excerptOf, partsOf } = await load("highlights");
-const { fold, matching, nameMatches } = await load("folding");
-const { EVERYWHERE, PAUSE_MS, filterOf, openSearch } = await load("search");
+const { fold, filterByName, nameMatches } = await load("folding");
+const { NO_FILTERS, DEBOUNCE_MS, filterOf, openSearch } = await load("search");
 
 const range = (start, end) => ({ start, end });
 const found = (parts) => parts.filter(({ isFound }) => isFound).map(({ text }) => text);
@@ -83,11 +83,11 @@ test("each word of a query begins a word of the name; names in scripts without s
 });
 
 test("names that begin with the query come first, and the others keep their order", () => {
-  assert.deepEqual(matching(["Ann Bo", "Carl Bo", "Bo Derek"], (name) => name, "bo"), ["Bo Derek", "Ann Bo", "Carl Bo"]);
+  assert.deepEqual(filterByName(["Ann Bo", "Carl Bo", "Bo Derek"], (name) => name, "bo"), ["Bo Derek", "Ann Bo", "Carl Bo"]);
 });
 
 test("a filter names only what narrows the search", () => {
-  assert.deepEqual(filterOf(EVERYWHERE), {});
+  assert.deepEqual(filterOf(NO_FILTERS), {});
   assert.deepEqual(filterOf({ conversationId: "g_1", senderId: "bob", has: "IMAGE", pinned: true }), { conversationIds: ["g_1"], senderIds: ["bob"], has: ["IMAGE"], pinned: true });
 });
 
@@ -126,7 +126,7 @@ test("one request is sent when typing pauses", () =>
   searching((search, { messages }, pass) => {
     for (const text of ["m", "ma", "map"]) {
       search.change({ text });
-      pass(PAUSE_MS - 1);
+      pass(DEBOUNCE_MS - 1);
     }
     assert.equal(messages().length, 0);
     pass(1);
@@ -139,17 +139,17 @@ test("one request is sent when typing pauses", () =>
 test("an answer never replaces that of a later search, and the last results stay until the next are there", () =>
   searching(async (search, { messages }, pass) => {
     search.change({ text: "one" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[0].answer(page(["1"]));
     assert.deepEqual([idsIn(search), search.state().searching, search.state().answered], [["1"], false, "one"]);
     search.change({ text: "two" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     assert.deepEqual([idsIn(search), search.state().searching], [["1"], true]);
     search.change({ text: "three" });
     assert.ok(messages()[1].isCancelled());
     await messages()[1].answer(page(["2"]));
     assert.deepEqual(idsIn(search), ["1"]);
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[2].answer(page([]));
     assert.deepEqual([idsIn(search), search.state().answered], [[], "three"]);
   }));
@@ -157,50 +157,50 @@ test("an answer never replaces that of a later search, and the last results stay
 test("the next page is added without repetition, and one incomplete page makes the results incomplete", () =>
   searching(async (search, { messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[0].answer(page(["1", "2"], { after: "c1" }));
-    search.more();
-    search.more();
+    search.loadMore();
+    search.loadMore();
     assert.deepEqual(messages().map(({ variables }) => variables.after), [undefined, "c1"]);
     await messages()[1].answer(page(["2", "3"], { complete: false }));
     assert.deepEqual([idsIn(search), search.state().complete, search.state().after], [["1", "2", "3"], false, null]);
-    search.more();
+    search.loadMore();
     assert.equal(messages().length, 2);
   }));
 
 test("a page that arrives after the search has changed is dropped", () =>
   searching(async (search, { messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[0].answer(page(["1"], { after: "c1" }));
-    search.more();
-    search.change({ narrowing: { ...EVERYWHERE, pinned: true } });
+    search.loadMore();
+    search.change({ filters: { ...NO_FILTERS, pinned: true } });
     await messages()[1].answer(page(["2"]));
     assert.deepEqual([idsIn(search), search.state().loadingMore], [["1"], false]);
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     assert.deepEqual(messages()[2].variables, { query: "map", filter: { pinned: true } });
   }));
 
-test("a refusal is said, and a lost network can be tried again", () =>
+test("a refusal is reported, and a search that failed without a network can be tried again", () =>
   searching(async (search, { messages }, pass) => {
     search.change({ text: "-map" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[0].refuse({ message: "Name a word to find.", code: "INVALID_INPUT", isRetryable: false });
     assert.deepEqual(search.state().failure, { text: "Name a word to find.", isRetryable: false });
     search.change({ text: "map" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[1].refuse({ message: "offline", code: "NETWORK", isRetryable: true });
     assert.ok(search.state().failure.isRetryable);
-    search.again();
+    search.retry();
     pass(0);
     await messages()[2].answer(page(["1"]));
     assert.deepEqual([idsIn(search), search.state().failure], [["1"], null]);
   }));
 
-test("an emptied field has no results, and asks nothing", () =>
+test("an emptied field has no results, and sends no request", () =>
   searching(async (search, { requests, messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     await messages()[0].answer(page(["1"]));
     search.choose("1");
     search.change({ text: "  " });

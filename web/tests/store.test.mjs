@@ -109,7 +109,7 @@ test("older data never replaces newer data, and nothing is lost: 3,000 random or
   for (let seed = 1; seed <= 3000; seed += 1) walk(seed);
 });
 
-test("a change that the server refuses is taken back, unless something else has changed the session meanwhile", () => {
+test("a change that the server refuses is undone, unless something else has changed the session meanwhile", () => {
   const store = new Store();
   const session = { conversation: { id: "c" }, activeTs: 1, writeSeq: 1, peerReadSeq: null, peerDeliveredSeq: null, unreadCount: 3 };
   store.applySessions([session]);
@@ -135,7 +135,7 @@ test("a view gives the same object until something changes", () => {
   assert.equal(calls, 1);
 });
 
-test("two changes that the server refuses are both taken back, whatever else has changed", () => {
+test("two changes that the server refuses are both undone, also if other fields have changed", () => {
   const store = new Store();
   store.applySessions([{ conversation: { id: "c" }, activeTs: 1, writeSeq: 1, peerReadSeq: 1, peerDeliveredSeq: 1, priority: 0, muteStatus: false }]);
   const first = store.patchSession("c", { priority: 1 });
@@ -262,7 +262,7 @@ test("a history is bounded, without a gap, and every part of it can be loaded ag
   for (let seed = 1; seed <= 40; seed += 1) await page(seed);
 });
 
-test("messages that something displays outside histories stay, and unused ones are removed at the second time", () => {
+test("messages displayed outside histories stay, and unused ones are removed the second time", () => {
   const store = new Store();
   store.applyMessages([message(), { ...message(), id: "m2" }], store.eventCount());
   const keeper = () => ["m2"];
@@ -273,7 +273,7 @@ test("messages that something displays outside histories stay, and unused ones a
   assert.deepEqual([store.message("m1"), store.message("m2")?.id], [undefined, "m2"]);
 });
 
-test("of the histories that nobody displays, the newest messages of the last ones stay", () => {
+test("of the histories that are not displayed, those opened last keep their newest messages", () => {
   const store = new Store();
   for (let n = 0; n < 40; n += 1) {
     const own = { ...message(), id: `m${n}`, conversationId: `c${n}` };

@@ -7,7 +7,7 @@ import { build } from "vite";
 
 const entry = fileURLToPath(new URL("../client/src/store/timeline.ts", import.meta.url));
 const [{ output }] = await build({ configFile: false, logLevel: "silent", build: { write: false, minify: false, lib: { entry, formats: ["es"] } } });
-const { displayedPart, MOST_DISPLAYED, Timeline } = await import(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
+const { displayedPart, MAX_DISPLAYED, Timeline } = await import(`data:text/javascript,${encodeURIComponent(output[0].code)}`);
 
 /** Numbers from 0 to 1 that are the same for the same seed. */
 function randomFrom(seed) {
@@ -84,14 +84,14 @@ function walk(seed, { size, messages, steps }) {
       timeline.prune();
       const held = new Set(timeline.lists().flat());
       assert.ok(before.every((part) => !part || part.every((item) => held.has(item))), `something displayed was removed, seed ${seed}`);
-      assert.ok(held.size <= viewers.length * (MOST_DISPLAYED + 50) + 150, `too much is kept, seed ${seed}`);
+      assert.ok(held.size <= viewers.length * (MAX_DISPLAYED + 50) + 150, `too much is kept, seed ${seed}`);
     }
     while (requests.length > pick(4)) answer();
     checked(timeline.newest());
     for (let each = 0; each < 3; each++) checked(timeline.around(1 + pick((all.at(-1)?.seq ?? 1) + 2)));
   }
   while (requests.length) answer();
-  // Whatever was removed can be loaded again.
+  // All removed messages can be loaded again.
   for (const edge of ["older", "newer"]) {
     const viewer = { anchor: all.length ? all[pick(all.length)].seq : 1 };
     timeline.viewers.clear();
@@ -113,7 +113,7 @@ function walk(seed, { size, messages, steps }) {
       else ask(indexOf(at) + 1, Math.min(all.length, indexOf(at) + 1 + size), { after: at });
       answer();
       timeline.prune();
-      assert.ok(timeline.lists().flat().length <= MOST_DISPLAYED + 50 + 150, `too much is kept, seed ${seed}`);
+      assert.ok(timeline.lists().flat().length <= MAX_DISPLAYED + 50 + 150, `too much is kept, seed ${seed}`);
     }
     const end = edge === "older" ? all[0] : all.at(-1);
     assert.ok(!end || seen.has(end.seq), `the end is missing, seed ${seed}`);
@@ -124,11 +124,11 @@ test("no range has a gap, hides older messages or ends before the newest one, in
   for (let seed = 0; seed < 1_500; seed++) walk(seed, { size: 8, messages: 60, steps: 60 });
 });
 
-test("the same in long histories, which are cut where nobody displays them", () => {
+test("the same in long histories, which are cut where they are not displayed", () => {
   for (let seed = 0; seed < 100; seed++) walk(seed, { size: 100, messages: 2_000, steps: 60 });
 });
 
-test("a message that is known twice is there once", () => {
+test("a message that arrives twice is in the history once", () => {
   const timeline = new Timeline();
   const all = [1, 2, 3].map((seq) => ({ id: `m${seq}`, seq }));
   timeline.add(...page(all, 0, 3), { newest: true });

@@ -1,4 +1,4 @@
-// Files that are chosen for a message, and texts that are not sent yet (demo/src/confab/uploads.ts, drafts.ts): node --test uploads.test.mjs
+// Files that are chosen for a message, and drafts (demo/src/confab/uploads.ts, drafts.ts): node --test uploads.test.mjs
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -100,14 +100,14 @@ test("drafts are stored by conversation and user, and a user's sign-out removes 
     setItem: (name, value) => void stored.set(name, value),
     removeItem: (name) => void stored.delete(name),
   }, { ownKeys: () => [...stored.keys()], getOwnPropertyDescriptor: () => ({ enumerable: true, configurable: true }) });
-  const place = "confab.browser";
-  openDrafts(place, "ann").keep("g_1", "Hello");
-  openDrafts(place, "ann").keep("g_2", "And you?");
-  openDrafts(place, "ann.draft").keep("g_1", "Mine");
-  assert.deepEqual(["g_1", "g_2", "g_3"].map(openDrafts(place, "ann").of), ["Hello", "And you?", ""]);
-  openDrafts(place, "ann").keep("g_2", "");
+  const storagePrefix = "confab.browser";
+  openDrafts(storagePrefix, "ann").set("g_1", "Hello");
+  openDrafts(storagePrefix, "ann").set("g_2", "And you?");
+  openDrafts(storagePrefix, "ann.draft").set("g_1", "Mine");
+  assert.deepEqual(["g_1", "g_2", "g_3"].map(openDrafts(storagePrefix, "ann").get), ["Hello", "And you?", ""]);
+  openDrafts(storagePrefix, "ann").set("g_2", "");
   assert.equal(stored.size, 2);
-  openDrafts(place, "ann").forget();
-  assert.equal(openDrafts(place, "ann").of("g_1"), "");
-  assert.equal(openDrafts(place, "ann.draft").of("g_1"), "Mine");
+  openDrafts(storagePrefix, "ann").clear();
+  assert.equal(openDrafts(storagePrefix, "ann").get("g_1"), "");
+  assert.equal(openDrafts(storagePrefix, "ann.draft").get("g_1"), "Mine");
 });

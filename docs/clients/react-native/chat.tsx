@@ -17,7 +17,7 @@ export function useForegroundClient(options: ClientOptions): ConfabClient | null
         running = createClient(options);
         setClient(running);
       } else if (state === "background") {
-        running?.stop(); // its views keep their last value, and stay on the screen until the next client is there
+        running?.stop(); // The views keep their last value, so the screen stays until the next client has started.
         running = null;
       }
     };

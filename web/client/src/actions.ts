@@ -14,7 +14,7 @@ export type Actions = Pick<
 >;
 
 /** Limit of markManyRead and assignCategory. */
-const MOST_TOGETHER = 200;
+const MAX_IDS = 200;
 const READ = { unreadCount: 0, unreadMentionCount: 0, unreadStatus: false };
 
 export function userActions(api: Api, store: Store, workspaces: Workspaces, pins: Pins): Actions {
@@ -31,12 +31,12 @@ export function userActions(api: Api, store: Store, workspaces: Workspaces, pins
     changeSessions([[id, change]], operation, variables);
   /** All messages of the conversation were read. */
   const read = (id: string): Partial<Session> => {
-    const channel = workspaces.held(id);
+    const channel = workspaces.loadedChannel(id);
     return { ...READ, ...(channel && { readCount: channel.messageCount }) };
   };
   /** Changes the sessions in parts that the server accepts. */
   const inParts = async (ids: readonly string[], act: (part: readonly string[]) => Promise<void>) => {
-    for (let at = 0; at < ids.length; at += MOST_TOGETHER) await act(ids.slice(at, at + MOST_TOGETHER));
+    for (let at = 0; at < ids.length; at += MAX_IDS) await act(ids.slice(at, at + MAX_IDS));
   };
   const patchThread = (parentId: string, threadId: string, change: Partial<Thread>) => {
     const thread = store.message(parentId)?.thread;
@@ -55,9 +55,9 @@ export function userActions(api: Api, store: Store, workspaces: Workspaces, pins
     return message;
   };
   const changeReaction = async (id: string, emoji: string, add: boolean, operation: typeof React | typeof Unreact) => {
-    const held = store.message(id);
+    const stored = store.message(id);
     const firstAt = new Date(api.now()).toISOString();
-    const change = held && { reactions: reacted(held.reactions, emoji, add, firstAt) };
+    const change = stored && { reactions: reacted(stored.reactions, emoji, add, firstAt) };
     if (change) store.patchMessage(id, change);
     try {
       await changeMessage(operation as typeof React, { id, emoji });

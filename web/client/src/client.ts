@@ -26,9 +26,9 @@ import type { ClientOptions, ConfabClient, History, Message, PendingMessage, Ses
 
 const STATE = "connection";
 /** Longer than an answer may take. */
-const REMOVE_EVERY_MS = 30_000;
+const REMOVE_UNUSED_EVERY_MS = 30_000;
 /** In larger groups the server sends reactions only to devices that display the group. */
-const MOST_MEMBERS_WITH_REACTIONS = 200;
+const MAX_MEMBERS_WITH_REACTIONS = 200;
 
 /** Connects as the user of the current token, loads the first screen, and keeps everything up to date until stop(). */
 export function createClient(options: ClientOptions): ConfabClient {
@@ -64,7 +64,7 @@ export function createClient(options: ClientOptions): ConfabClient {
   };
   const channelFeeds = followChannelFeeds({ api, store, typing, received, pinsChanged });
   const presences = followPresences(api, topics);
-  const profile = openProfile(() => api, topics);
+  const profile = openProfile(() => api, topics, presences.of(userId));
   const events = eventListeners();
   const sync = startSync({ connection: () => connection, me: userId, store, workspaces, typing, received, pinsChanged, liveEvent: events.call, signedIn: profile.set });
   const sessions = openSessions(api, store, sync.ready);
@@ -83,16 +83,16 @@ export function createClient(options: ClientOptions): ConfabClient {
     if (!threadOf || store.message(threadOf)?.thread) return;
     // This was the first reply: now there is a thread.
     const time = store.eventCount();
-    const parent = await api.request(MessageQuery, { id: threadOf }).then(({ message: found }) => found, () => null); // An event tells of it too.
+    const parent = await api.request(MessageQuery, { id: threadOf }).then(({ message: found }) => found, () => null); // An event also has it.
     if (parent) store.applyMessages([parent], time);
   };
   const histories = new Map<string, History>();
   const pendingChanged = () => store.timelines.forEach((_, id) => topics.changed(historyTopic(id)));
   const disk = openDisk(options.storage);
   // Without dots: names that begin with it belong to this user.
-  const place = `${options.storagePrefix ?? "confab"}.${options.url}.${encodeURIComponent(userId).replaceAll(".", "%2E")}.`;
-  const outbox = openOutbox(disk, `${place}outbox.`, deliver, pendingChanged);
-  const voice = openVoice({ api, topics, workspaces, disk, name: `${place}voice` });
+  const storagePrefix = `${options.storagePrefix ?? "confab"}.${options.url}.${encodeURIComponent(userId).replaceAll(".", "%2E")}.`;
+  const outbox = openOutbox(disk, `${storagePrefix}outbox.`, deliver, pendingChanged);
+  const voice = openVoice({ api, topics, workspaces, disk, name: `${storagePrefix}voice` });
   const waiting = holdForFiles(outbox, pendingChanged);
   const uploads = openUploads(api, options.url);
 
@@ -104,11 +104,11 @@ export function createClient(options: ClientOptions): ConfabClient {
 
   const isLargeGroup = (id: string) => {
     const { conversation } = store.session(id) ?? {};
-    return conversation?.__typename === "Group" && conversation.memberCount > MOST_MEMBERS_WITH_REACTIONS;
+    return conversation?.__typename === "Group" && conversation.memberCount > MAX_MEMBERS_WITH_REACTIONS;
   };
   const watch = (id: string) => {
     let unwatch: (() => void) | undefined;
-    // A group may grow, and its session may come later.
+    // A group may grow, and its session may arrive later.
     const check = () => {
       if (isChannelOrThread(id) || isLargeGroup(id)) unwatch ??= channelFeeds.watch(id);
     };
@@ -135,7 +135,7 @@ export function createClient(options: ClientOptions): ConfabClient {
   const threads = new Map<string, ThreadHistory>();
 
   const stopWatching = watchActivity(connection.reportUse, connection.reportHidden);
-  const removal = setInterval(() => store.removeUnused(), REMOVE_EVERY_MS);
+  const removal = setInterval(() => store.removeUnused(), REMOVE_UNUSED_EVERY_MS);
   const stop = () => {
     stopWatching();
     clearInterval(removal);
@@ -186,7 +186,7 @@ export function createClient(options: ClientOptions): ConfabClient {
     stop,
     forget: () => {
       stop();
-      disk.names(place).forEach(disk.remove);
+      disk.names(storagePrefix).forEach(disk.remove);
     },
   };
 }

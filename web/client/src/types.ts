@@ -241,9 +241,9 @@ export interface ClientOptions {
   url: string;
   tokens: Tokens;
   device: Device;
-  /** Where unsent messages are kept. Default: localStorage if there is one, else memory. */
+  /** Where unsent messages are stored. Default: localStorage if there is one, else memory. */
   storage?: Storage;
-  /** Begins the names of what is kept there, so that two devices of one user can share a browser. Default: "confab". */
+  /** Prefix of all names in the storage, so that two devices of one user can share a browser. Default: "confab". */
   storagePrefix?: string;
   /** Default: the global one. Node.js 20 needs the default export of `ws`. */
   webSocket?: unknown;
@@ -283,6 +283,8 @@ export interface ConfabClient {
   pinnedMessages(conversationId: string): PinnedMessages;
   /** The latest block first; undefined until they are loaded. */
   blockedUsers: View<readonly User[] | undefined>;
+  /** Call it when other devices may have changed the list: there are no events about it. Rejects with a ConfabError. */
+  reloadBlockedUsers(): Promise<void>;
   /** The voice channel that this device has joined with this client, also before the page was loaded again. */
   voiceChannelId: View<string | null>;
   presence(userId: string): View<Presence | undefined>;

@@ -276,12 +276,12 @@ export type LatestRepliesQueryVariables = Exact<{
 
 export type LatestRepliesQuery = { messages: { edges: Array<{ node: { id: string, conversationId: string, seq: number, contentType: ContentType, content: string | null, state: MessageState, editCount: number, createdAt: string, sender: { id: string, displayName: string, avatarUrl: string | null, isBot: boolean }, attachments: Array<{ id: string, filename: string, contentType: string }>, delivery: { status: ReceiptStatus, recipientCount: number, deliveredCount: number, readCount: number } | null } }> } | null };
 
-export type PlaceNameQueryVariables = Exact<{
+export type ConversationNameQueryVariables = Exact<{
   id: string;
 }>;
 
 
-export type PlaceNameQuery = { conversation:
+export type ConversationNameQuery = { conversation:
     | { __typename: 'Channel', name: string, id: string, title: string, workspace: { id: string, name: string } }
     | { __typename: 'Group', id: string, title: string }
     | { __typename: 'PrivateConversation', id: string, title: string }
@@ -656,7 +656,7 @@ export const ChannelNamesDocument: Operation<ChannelNamesQuery, ChannelNamesQuer
 
 export const LatestRepliesDocument: Operation<LatestRepliesQuery, LatestRepliesQueryVariables> = { name: "LatestReplies", text: "query LatestReplies($id:ID!){messages(conversationId:$id last:3){edges{node{...PreviewParts}}}}" + PreviewParts + UserParts };
 
-export const PlaceNameDocument: Operation<PlaceNameQuery, PlaceNameQueryVariables> = { name: "PlaceName", text: "query PlaceName($id:ID!){conversation(id:$id){__typename id title ...on Channel{name workspace{id name}}}}" };
+export const ConversationNameDocument: Operation<ConversationNameQuery, ConversationNameQueryVariables> = { name: "ConversationName", text: "query ConversationName($id:ID!){conversation(id:$id){__typename id title ...on Channel{name workspace{id name}}}}" };
 
 export const PersonDocument: Operation<PersonQuery, PersonQueryVariables> = { name: "Person", text: "query Person($id:ID!){user(id:$id){...UserParts}}" + UserParts };
 

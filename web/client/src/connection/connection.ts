@@ -9,8 +9,9 @@ import { createClient, type Client } from "graphql-ws";
 import { stoppedError } from "../errors";
 import { RenewAuth, ReportActivity } from "../gql";
 import { ConfabError, type Api, type ClientOptions, type Operation, type RequestOptions, type Sink, type Token } from "../types";
+import { whenVisible } from "../live/activity";
 import { backoff } from "./backoff";
-import { asError, failure, LONGEST_MS, noAnswer, post } from "./http";
+import { asError, failure, REQUEST_TIMEOUT_MS, noAnswer, post } from "./http";
 import { initialState, step, type Action, type Event, type State } from "./machine";
 
 export interface Connection {
@@ -39,7 +40,7 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 /** The longest delay of a timer: with a longer one, it fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function connect({ url, tokens, device, webSocket }: ClientOptions, handlers: Handlers): Connection {
   let state = initialState(Date.now());
@@ -48,7 +49,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const timers: Record<string, ReturnType<typeof setTimeout> | undefined> = {};
   const after = (name: string, ms: number, run: () => void) => {
     clearTimeout(timers[name]);
-    if (!closed) timers[name] = setTimeout(run, Math.min(ms, LONGEST_TIMER_MS));
+    if (!closed) timers[name] = setTimeout(run, Math.min(ms, MAX_TIMER_MS));
   };
   const dispatch = (event: Event) => {
     const before = state;
@@ -61,12 +62,15 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   let token = tokens.current();
   const { userId } = token;
   let lastGiven = token.token;
-  const marginOf = ({ expiresAt }: Token) => Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
-  let renewBefore = marginOf(token);
-  const take = (given: Token) => {
+  let expiresAt = 0;
+  let renewBefore = 0;
+  const take = (given: Token, isNew = false) => {
     token = given;
-    renewBefore = marginOf(given);
+    // If a new token has expired, this device's clock is wrong: the token is used until the server refuses it.
+    expiresAt = isNew && given.expiresAt <= Date.now() ? Infinity : given.expiresAt;
+    renewBefore = Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
   };
+  take(token);
   /** Throws if the client was stopped. Stops it if somebody else has signed in on this page. */
   const present = () => {
     const given = tokens.current();
@@ -81,7 +85,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     dispatch({ type: "signedOut" });
     handlers.signedOut(why);
   };
-  const endsSoon = () => present().expiresAt - Date.now() < renewBefore;
+  const endsSoon = () => (present(), expiresAt - Date.now() < renewBefore);
   let renewing: Promise<void> | undefined;
   const renew = () =>
     (renewing ??= (async () => {
@@ -90,7 +94,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
         if (closed) throw stoppedError();
         if (renewed && renewed.userId === userId) {
           lastGiven = tokens.current().token;
-          return take(renewed);
+          return take(renewed, true);
         }
       } catch (error) {
         if (error instanceof ConfabError) throw error;
@@ -160,7 +164,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   };
 
   const scheduleRenewal = () =>
-    after("renewal", Math.max(1000, present().expiresAt - Date.now() - renewBefore), async () => {
+    after("renewal", Math.max(1000, expiresAt - Date.now() - renewBefore), async () => {
       try {
         if (!endsSoon()) return scheduleRenewal(); // A token may last longer than a timer.
         await renew();
@@ -177,7 +181,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     signal?.throwIfAborted();
     let giveUp = (_: unknown) => {};
     let forget = () => {};
-    const timer = setTimeout(() => giveUp(noAnswer()), LONGEST_MS);
+    const timer = setTimeout(() => giveUp(noAnswer()), REQUEST_TIMEOUT_MS);
     const abort = () => giveUp(signal!.reason);
     signal?.addEventListener("abort", abort);
     try {
@@ -202,15 +206,15 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     if (closed) throw stoppedError();
     if (options.overWebSocket) return overSocket(operation, variables, options.signal);
     if (endsSoon()) await renew();
-    const ask = async () => {
+    const send = async () => {
       const { data, date, tookMs } = await post<D>(url, present().token, operation.text, variables, options.signal);
       if (date) clockAhead = date + 500 + tookMs / 2 - Date.now(); // The header is rounded down to seconds.
       return data;
     };
-    return ask().catch(async (error: unknown) => {
+    return send().catch(async (error: unknown) => {
       if (!(error instanceof ConfabError) || error.code !== "UNAUTHENTICATED") throw error;
       await renew();
-      return ask();
+      return send();
     });
   }
 
@@ -287,6 +291,8 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const page = typeof globalThis.addEventListener === "function" ? globalThis : undefined;
   page?.addEventListener("online", online);
   page?.addEventListener("offline", offline);
+  // A laptop that wakes does not wait for the next attempt.
+  const stopWatching = whenVisible(online);
   return {
     start: () => dispatch({ type: "start" }),
     api: { request, subscribe, now: () => Date.now() + clockAhead },
@@ -300,6 +306,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
       closed = true;
       page?.removeEventListener("online", online);
       page?.removeEventListener("offline", offline);
+      stopWatching();
       Object.values(timers).forEach(clearTimeout);
       running.clear();
       requests.forEach((reject) => reject(stoppedError()));

@@ -2,7 +2,7 @@
  * The users that the user has blocked.
  *
  * Guarantees: a change that the server has confirmed is shown at once, also in messages. Changes by other devices are known after the
- * next start, because the server sends no events about blocks.
+ * list was loaded again, because the server sends no events about blocks.
  */
 import { BlockedUsers, BlockUser, UnblockUser } from "../gql";
 import type { Store } from "../store/store";
@@ -11,9 +11,9 @@ import type { Api, ConfabClient, ConfabError, User } from "../types";
 import { startTimers } from "../waiting";
 
 const BLOCKED = "blocked users";
-const AGAIN_MS = 2_000;
+const RETRY_MS = 2_000;
 
-export interface Blocks extends Pick<ConfabClient, "blockedUsers" | "blockUser" | "unblockUser"> {
+export interface Blocks extends Pick<ConfabClient, "blockedUsers" | "reloadBlockedUsers" | "blockUser" | "unblockUser"> {
   stop(): void;
 }
 
@@ -28,32 +28,30 @@ export function openBlocks(api: Api, store: Store): Blocks {
     store.topics.changed(BLOCKED);
   };
 
-  let loading = false;
-  const load = async () => {
-    if (loading || users) return;
-    loading = true;
+  let loading: Promise<void> | undefined;
+  const fetchAll = async () => {
     changes = [];
-    try {
-      const found: User[] = [];
-      let after: string | null | undefined;
-      do {
-        const { edges, pageInfo } = (await api.request(BlockedUsers, { after })).blockedUsers;
-        found.push(...edges.map(({ node }) => node));
-        after = pageInfo.hasNextPage ? pageInfo.endCursor : null;
-      } while (after);
-      users = changes.reduce((now, by) => by(now), found as readonly User[]);
-      store.topics.changed(BLOCKED);
-    } catch (error) {
-      if ((error as ConfabError).isRetryable) timers.later(AGAIN_MS, () => void load());
-    } finally {
-      loading = false;
-    }
+    const found: User[] = [];
+    let after: string | null | undefined;
+    do {
+      const { edges, pageInfo } = (await api.request(BlockedUsers, { after })).blockedUsers;
+      found.push(...edges.map(({ node }) => node));
+      after = pageInfo.hasNextPage ? pageInfo.endCursor : null;
+    } while (after);
+    users = changes.reduce((now, by) => by(now), found as readonly User[]);
+    store.topics.changed(BLOCKED);
+  };
+  const reload = () => (loading ??= fetchAll().finally(() => (loading = undefined)));
+  const load = () => {
+    if (users) return;
+    reload().catch((error: ConfabError) => void (error.isRetryable && timers.later(RETRY_MS, load)));
   };
 
   const { get, subscribe } = view(store.topics, [BLOCKED], () => users);
   const without = (userId: string) => (all: readonly User[]) => all.filter(({ id }) => id !== userId);
   return {
-    blockedUsers: { get, subscribe: (listener) => (void load(), subscribe(listener)) },
+    blockedUsers: { get, subscribe: (listener) => (load(), subscribe(listener)) },
+    reloadBlockedUsers: reload,
     blockUser: async (user) => {
       await api.request(BlockUser, { id: user.id });
       // A user who is blocked already keeps their place.

@@ -1,8 +1,8 @@
 /**
  * The events of the channels and threads on the screen. The server sends these events only to subscriptions that name them.
  *
- * Guarantees: missed events come first and in order, also those between two watches. If too many were missed, the
- * history is dropped and loaded again.
+ * Guarantees: missed events arrive first and in order, also those from between two watches. If too many were missed, the history is
+ * dropped and loaded again.
  */
 import { notFoundError, stoppedError } from "../errors";
 import { ChannelEvents, type ChannelEventsSubscription } from "../gql";
@@ -69,7 +69,7 @@ export function followChannelFeeds({ api, store, typing, received, pinsChanged }
     switch (event.__typename) {
       case "ChannelMessage":
         if (event.change !== "CREATED") return store.applyMessages([event.message]);
-        // The messages of a group come with messageEvents, in order with the missed ones.
+        // The messages of a group arrive with messageEvents, in order with the missed ones.
         if (!isChannelOrThread(id)) return;
         typing.stopped(id, event.message.sender.id);
         store.addLiveMessage(event.message);
@@ -77,7 +77,7 @@ export function followChannelFeeds({ api, store, typing, received, pinsChanged }
       case "ChannelReactions":
         return store.patchMessage(event.messageId, { reactions: event.reactions });
       case "ChannelPins":
-        // Of a group they come with messageEvents.
+        // Those of a group arrive with messageEvents.
         return isChannelOrThread(id) ? pinsChanged(event.message, event.pinCount) : undefined;
       case "ChannelThread":
         return store.applyThread(event.parentId, event.thread);

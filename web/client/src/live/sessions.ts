@@ -1,11 +1,11 @@
-/** Single sessions. One that is not in the list is requested: it is archived, of a channel, or there is none. */
+/** Single sessions. A session that is not in the list is requested: it is archived, belongs to a channel, or does not exist. */
 import { Session as SessionQuery } from "../gql";
 import { sessionTopic, type Store } from "../store/store";
 import { cached, view } from "../store/view";
 import type { Api, ConfabError, Session, View } from "../types";
 import { startTimers } from "../waiting";
 
-const AGAIN_MS = 2_000;
+const RETRY_MS = 2_000;
 
 export interface Sessions {
   of(conversationId: string): View<Session | null | undefined>;
@@ -16,11 +16,11 @@ export interface Sessions {
 export function openSessions(api: Api, store: Store, ready: () => Promise<void>): Sessions {
   const views = new Map<string, View<Session | null | undefined>>();
   const subscribers = new Map<string, number>();
-  const asking = new Set<string>();
+  const loading = new Set<string>();
   const timers = startTimers();
-  const ask = async (id: string) => {
-    if (asking.has(id) || store.session(id) !== undefined || !subscribers.get(id)) return;
-    asking.add(id);
+  const load = async (id: string) => {
+    if (loading.has(id) || store.session(id) !== undefined || !subscribers.get(id)) return;
+    loading.add(id);
     try {
       await ready();
       if (store.session(id) !== undefined) return;
@@ -28,10 +28,10 @@ export function openSessions(api: Api, store: Store, ready: () => Promise<void>)
       if (session) store.applySessions([session]);
       else store.setNoSession(id);
     } catch (error) {
-      if ((error as ConfabError).isRetryable || store.status === "failed") timers.later(AGAIN_MS, () => void ask(id));
+      if ((error as ConfabError).isRetryable || store.status === "failed") timers.later(RETRY_MS, () => void load(id));
       else store.setNoSession(id);
     } finally {
-      asking.delete(id);
+      loading.delete(id);
     }
   };
   return {
@@ -41,9 +41,9 @@ export function openSessions(api: Api, store: Store, ready: () => Promise<void>)
         return {
           get,
           subscribe: (listener: () => void) => {
-            const end = subscribe(() => (void ask(id), listener()));
+            const end = subscribe(() => (void load(id), listener()));
             subscribers.set(id, (subscribers.get(id) ?? 0) + 1);
-            void ask(id);
+            void load(id);
             let ended = false;
             return () => {
               if (!ended) subscribers.set(id, subscribers.get(id)! - 1);

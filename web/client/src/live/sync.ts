@@ -1,7 +1,7 @@
 /**
  * Synchronisation: the first screen, and then the session list and all private conversations and groups.
  *
- * Guarantees: continues from exactly where the first screen ends. Missed events come first, in order. Every received message is
+ * Guarantees: continues from exactly where the first screen ends. Missed events arrive first, in order. Every received message is
  * acknowledged as delivered, and the sessions that it changed are fetched. A reset starts over.
  */
 import { backoff } from "../connection/backoff";
@@ -15,15 +15,15 @@ import { isChannelOrThread } from "./channelFeeds";
 import type { Typing } from "./typing";
 import type { Workspaces } from "./workspaces";
 
-const TOGETHER_MS = 50;
-const AGAIN_MS = 2_000;
+const BATCH_MS = 50;
+const RETRY_MS = 2_000;
 const TICKS_EVERY_MS = 400;
 const TICKS_PAGE = 100;
 /** The newest pages; older ticks are rarely on the screen. */
-const MOST_TICKS_PAGES = 4;
-const REFUSED_AGAIN_MS = 30_000;
+const MAX_TICKS_PAGES = 4;
+const RETRY_REFUSED_MS = 30_000;
 /** Limit of ackManyDelivered. */
-const MOST_MARKS = 200;
+const MAX_MARKS = 200;
 const STREAMS = ["sessions", "messages"] as const;
 
 export interface Sync {
@@ -56,15 +56,15 @@ export function startSync({ connection, me, store, workspaces, typing, received,
   let stopped = false;
 
   const arrived = new Map<string, number>();
-  const acknowledge = (conversationId: string, seq: number, after = TOGETHER_MS) => {
+  const acknowledge = (conversationId: string, seq: number, after = BATCH_MS) => {
     if (!arrived.size) later(after, () => void flush());
     arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
   };
   /** Returns true if all acknowledgements were sent. Failed ones are sent again. */
   const flush = async () => {
-    const due = [...arrived].slice(0, MOST_MARKS);
+    const due = [...arrived].slice(0, MAX_MARKS);
     due.forEach(([id]) => arrived.delete(id));
-    if (arrived.size) later(TOGETHER_MS, () => void flush());
+    if (arrived.size) later(BATCH_MS, () => void flush());
     if (!due.length) return true;
     return send(due);
   };
@@ -74,7 +74,7 @@ export function startSync({ connection, me, store, workspaces, typing, received,
       store.applySessions((await api().request(AckDelivered, { marks })).ackManyDelivered);
       return true;
     } catch (error) {
-      if ((error as ConfabError).isRetryable) due.forEach(([id, seq]) => acknowledge(id, seq, AGAIN_MS));
+      if ((error as ConfabError).isRetryable) due.forEach(([id, seq]) => acknowledge(id, seq, RETRY_MS));
       // The server refuses all if one is refused.
       else if (due.length > 1) return (await Promise.all(due.map((each) => send([each])))).some(Boolean);
       return false;
@@ -82,24 +82,32 @@ export function startSync({ connection, me, store, workspaces, typing, received,
   };
 
   let pulledTo: string | undefined;
-  let pulling = false;
+  let resets = 0;
+  let isPullDue = false;
+  let requests = 0;
+  /** The request whose answer has the newest total. */
+  let totalOf = 0;
   /** Fetches the sessions that have changed since the last time; the first time all of them. */
-  const pull = (after = TOGETHER_MS) => {
-    if (pulling) return;
-    pulling = true;
+  const pull = (after = BATCH_MS) => {
+    if (isPullDue) return;
+    isPullDue = true;
     later(after, async () => {
-      pulling = false;
+      isPullDue = false;
       try {
         for (let more = true; more && !stopped; ) {
-          const requestedAt = store.eventCount();
+          const [requestedAt, resetsBefore, number] = [store.eventCount(), resets, ++requests];
           const { sessions, cursor, hasMore, totalUnread } = (await api().request(SyncSessions, { since: pulledTo })).syncSessions;
+          if (resets !== resetsBefore) continue; // The whole list is due.
           pulledTo = cursor;
           more = hasMore;
           store.applySessions(sessions);
-          store.setTotal(totalUnread, requestedAt);
+          if (number < totalOf) continue; // Answers may overtake each other.
+          totalOf = number;
+          // An event came meanwhile, and its total may be older than this one.
+          if (!store.setTotal(totalUnread, requestedAt)) pull();
         }
       } catch (error) {
-        if ((error as ConfabError).isRetryable) pull(AGAIN_MS);
+        if ((error as ConfabError).isRetryable) pull(RETRY_MS);
       }
     });
   };
@@ -113,7 +121,7 @@ export function startSync({ connection, me, store, workspaces, typing, received,
         more = pageInfo.hasNextPage && (await flush());
       }
     } catch (error) {
-      if ((error as ConfabError).isRetryable) later(AGAIN_MS, () => void emptyQueue());
+      if ((error as ConfabError).isRetryable) later(RETRY_MS, () => void emptyQueue());
     }
   };
 
@@ -129,9 +137,9 @@ export function startSync({ connection, me, store, workspaces, typing, received,
     later(TICKS_EVERY_MS, () => {
       const since = ticking.get(conversationId)!;
       ticking.delete(conversationId);
-      const again = (error: ConfabError) => void (error.isRetryable && later(AGAIN_MS, () => refreshTicks(conversationId, since)));
+      const again = (error: ConfabError) => void (error.isRetryable && later(RETRY_MS, () => refreshTicks(conversationId, since)));
       const apply = (nodes: readonly { node: Pick<Message, "id" | "delivery"> }[]) => store.applyDelivery(conversationId, nodes.map(({ node }) => node));
-      for (const fromSeq of store.incompleteTicks(conversationId, since, TICKS_PAGE).slice(0, MOST_TICKS_PAGES)) {
+      for (const fromSeq of store.incompleteTicks(conversationId, since, TICKS_PAGE).slice(0, MAX_TICKS_PAGES)) {
         api().request(Ticks, { conversationId, fromSeq }).then(({ messages }) => apply(messages?.edges ?? []), again);
       }
     });
@@ -194,7 +202,7 @@ export function startSync({ connection, me, store, workspaces, typing, received,
     }
   };
 
-  /** Missed events come first, then CaughtUp. */
+  /** Missed events arrive first, then CaughtUp. */
   const followMessages = (cursor: string) => {
     let since = cursor;
     let isCaughtUp = false;
@@ -220,7 +228,10 @@ export function startSync({ connection, me, store, workspaces, typing, received,
       connection().api.subscribe(SyncSession, { since }, {
         next: ({ syncSession: { sessions, totalUnread, reason, reset, hasMore } }) => {
           const beginsReset = reset && !inReset;
-          if (beginsReset) pulledTo = undefined; // The whole list is fetched again.
+          if (beginsReset) {
+            pulledTo = undefined; // The whole list is fetched again.
+            resets += 1;
+          }
           if (beginsReset) store.dropSessionsExcept(sessions);
           store.applySessions(sessions, reset || inReset);
           inReset = (reset || inReset) && hasMore;
@@ -261,7 +272,7 @@ export function startSync({ connection, me, store, workspaces, typing, received,
           loading = false;
           store.setStatus("failed", refusal);
           firstScreen.settle(refusal);
-          later(REFUSED_AGAIN_MS, () => void loadScreen());
+          later(RETRY_REFUSED_MS, () => void loadScreen());
         } else await new Promise((resolve) => setTimeout(resolve, Math.max(refusal.retryAfterMs, backoff(tries))));
       }
     }

@@ -19,7 +19,7 @@ export interface Voice extends Pick<ConfabClient, "voiceChannelId" | "joinVoice"
 
 interface JoinedVoice {
   workspaceId: string;
-  /** joinedAt tells this stay from later ones and from those of other devices. */
+  /** joinedAt distinguishes this stay from later ones and from those of other devices. */
   state: VoiceState;
 }
 
@@ -64,7 +64,7 @@ export function openVoice({ api, topics, workspaces, disk, name }: VoiceOptions)
     joinVoice: async (channelId, options) => {
       const workspaceId = await workspaces.workspaceIdOf(channelId);
       const { joinVoice } = await api.request(JoinVoice, { channelId, ...options }, OVER_WEB_SOCKET);
-      // The event comes too, before or after the answer.
+      // The event also arrives, before or after the answer.
       workspaces.applyVoiceState(workspaceId, joinVoice.state, false);
       set({ workspaceId, state: joinVoice.state });
       return joinVoice;

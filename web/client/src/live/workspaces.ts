@@ -20,10 +20,10 @@ type Event = WorkspaceEventsSubscription["workspaceEvents"];
 const LIST = "workspaces";
 const workspaceTopic = (id: string) => `workspace ${id}`;
 const channelTopic = (id: string) => `channel ${id}`;
-const TOGETHER_MS = 200;
-const AGAIN_MS = 2_000;
+const BATCH_MS = 200;
+const RETRY_MS = 2_000;
 /** Limit of workspaceEvents. */
-const MOST_TOGETHER = 20;
+const MAX_WORKSPACES = 20;
 
 export interface Workspaces {
   list: View<readonly WorkspaceSummary[]>;
@@ -37,7 +37,7 @@ export interface Workspaces {
   pullChannels(): void;
   /** An answer: requestedAt is store.eventCount() when the request began. */
   put(channel: ChannelPartsFragment, requestedAt: number): void;
-  held(channelId: string): Channel | undefined;
+  loadedChannel(channelId: string): Channel | undefined;
   setPinCount(channelId: string, pinCount: number): void;
   /** Rejects with a ConfabError. */
   workspaceIdOf(channelId: string): Promise<string>;
@@ -129,10 +129,10 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       const { rev } = workspace;
       loading.delete(id);
       missed.filter((event) => event.rev > rev).forEach(apply);
-      if (hasBegun && !revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // Others may look at an open workspace.
+      if (hasBegun && !revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // An open workspace may also be displayed by users who are no members.
     } catch (error) {
       const refusal = error as ConfabError;
-      if (refusal.isRetryable) later(refusal.retryAfterMs || AGAIN_MS, () => void load(id));
+      if (refusal.isRetryable) later(refusal.retryAfterMs || RETRY_MS, () => void load(id));
       else errors.set(id, refusal);
     } finally {
       loading.delete(id);
@@ -140,7 +140,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     }
   };
   const reloadSoon = (id: string) => {
-    if (workspaces.has(id)) later(TOGETHER_MS, () => void load(id));
+    if (workspaces.has(id)) later(BATCH_MS, () => void load(id));
   };
   /** Called when the user has left or lost the membership. */
   const forget = (id: string) => {
@@ -216,7 +216,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
         // The user has left one of the workspaces while there was no connection.
         stops.delete(stop);
         positions.forEach(({ id }) => (revs.delete(id), streamEnded(id)));
-        later(AGAIN_MS, () => void reload());
+        later(RETRY_MS, () => void reload().catch(() => {})); // It is tried again with the next start.
       },
     });
     stops.add(stop);
@@ -225,7 +225,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     // One that is loaded may be older than the list.
     const fresh = found.filter(({ id }) => !revs.has(id)).map(({ id, rev }) => ({ id, rev: Math.min(rev, workspaces.get(id)?.rev ?? rev) }));
     for (const { id } of fresh) if (errors.delete(id) && workspaceViews.has(id)) void load(id);
-    for (let at = 0; at < fresh.length; at += MOST_TOGETHER) followTogether(fresh.slice(at, at + MOST_TOGETHER));
+    for (let at = 0; at < fresh.length; at += MAX_WORKSPACES) followTogether(fresh.slice(at, at + MAX_WORKSPACES));
     const present = new Set(found.map(({ id }) => id));
     [...revs.keys()].filter((id) => !present.has(id)).forEach(forget);
     summaries = found.map(({ rev, ...summary }) => summary);
@@ -237,13 +237,15 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       [...workspaces.keys()].forEach(reloadSoon);
     } catch (error) {
       if (!(error as ConfabError).isRetryable) throw error;
-      later(AGAIN_MS, () => void reload());
+      later(RETRY_MS, () => void reload().catch(() => {}));
     }
   };
 
   let pulledTo: string | undefined;
   let pulling = false;
+  let isPullDue = false;
   const pullChannels = async () => {
+    isPullDue = pulling;
     if (pulling || !summaries.length) return;
     pulling = true;
     try {
@@ -257,10 +259,11 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
         more = hasMore;
       }
     } catch (error) {
-      if ((error as ConfabError).isRetryable) later(AGAIN_MS, () => void pullChannels());
+      if ((error as ConfabError).isRetryable) later(RETRY_MS, () => void pullChannels());
     } finally {
       pulling = false;
     }
+    if (isPullDue && !stopped) void pullChannels(); // The answer may be older than what it was called for.
   };
 
   const channelsLoading = new Set<string>();
@@ -274,7 +277,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       if (channel) put(channel, requestedAt);
       else errors.set(id, notFoundError());
     } catch (error) {
-      if ((error as ConfabError).isRetryable) return later(AGAIN_MS, () => void loadChannel(id));
+      if ((error as ConfabError).isRetryable) return later(RETRY_MS, () => void loadChannel(id));
       errors.set(id, error as ConfabError);
     } finally {
       channelsLoading.delete(id);
@@ -285,7 +288,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
   const workspaceViews = new Map<string, View<WorkspaceState>>();
   const channelViews = new Map<string, View<ChannelState>>();
   /** Loading begins with the first subscriber. */
-  const loadedBy = <T>({ get, subscribe }: View<T>, begin: () => void): View<T> => ({ get, subscribe: (listener) => (begin(), subscribe(listener)) });
+  const loadOnSubscribe = <T>({ get, subscribe }: View<T>, begin: () => void): View<T> => ({ get, subscribe: (listener) => (begin(), subscribe(listener)) });
 
   return {
     list: view(topics, [LIST], () => summaries),
@@ -303,11 +306,11 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
           if (isSame && now.channels.every((each, index) => each === before.channels[index])) return before;
           return (shownBefore = now);
         };
-        return loadedBy(view(topics, [workspaceTopic(id), SESSIONS], compute), () => void (workspaces.has(id) || load(id)));
+        return loadOnSubscribe(view(topics, [workspaceTopic(id), SESSIONS], compute), () => void (workspaces.has(id) || load(id)));
       }),
     channel: (id) =>
       cached(channelViews, id, () =>
-        loadedBy(
+        loadOnSubscribe(
           view<ChannelState>(topics, [channelTopic(id), sessionTopic(id)], () => {
             const [channel, error] = [channels.get(id), errors.get(id)];
             return { status: channel ? "ready" : error ? "failed" : "loading", channel: channel && show(channel), error };
@@ -323,7 +326,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     reload,
     pullChannels: () => void pullChannels(),
     put,
-    held: (id) => {
+    loadedChannel: (id) => {
       const held = channels.get(id);
       return held && show(held);
     },

@@ -6,7 +6,7 @@ import { view } from "../store/view";
 import { ConfabError, type Api, type History, type HistoryState, type PendingMessage } from "../types";
 
 const PAGE = 50;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface HistoryOptions {
   store: Store;
@@ -47,7 +47,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
       if (epoch !== timeline.epoch && !("newest" in position || "aroundSeq" in position)) return; // The page next to it was dropped.
       if (epoch !== timeline.epoch) continue;
       const nodes = messages?.edges.map(({ node }) => node) ?? [];
-      // The conversation does not exist yet: all its messages come as events.
+      // The conversation does not exist yet: all its messages will arrive as events.
       const info = messages?.pageInfo ?? { hasPreviousPage: false, hasNextPage: false };
       if ("aroundSeq" in position && !nodes.length && anchor === position.aroundSeq) anchor = null;
       if ("aroundSeq" in position && nodes.length && anchor === position.aroundSeq) {
@@ -78,7 +78,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const keepLoaded = () => {
     if (!listeners.size || range() || loading || refusal()) return;
     load().then(keepLoaded, (error: ConfabError) => {
-      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || AGAIN_MS);
+      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || RETRY_MS);
       if (error.code !== STOPPED && !refusal()) store.setRefusal(conversationId, error);
     });
   };
@@ -110,7 +110,7 @@ export function openHistory(conversationId: string, around: number | null, { sto
     const { [edge]: at = null, items = [] } = range() ?? {};
     if (at === null) return;
     const isOlder = edge === "older";
-    // The messages on the screen stay, whatever is cut.
+    // The messages on the screen are never cut.
     middle = items.at(isOlder ? 0 : -1)?.seq ?? middle;
     await once(`${edge} ${at}`, () => {
       if (typeof at === "number") return fetchPage(isOlder ? { beforeSeq: at } : { afterSeq: at }, { first: 2 * PAGE, aroundSeq: at });

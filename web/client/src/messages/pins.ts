@@ -1,8 +1,8 @@
 /**
  * The pinned messages of conversations.
  *
- * Guarantees: a message that is pinned comes to the top, and one that is unpinned or recalled is left out, also if an answer and an
- * event overtake each other. A list that may have missed events is loaded again.
+ * Guarantees: a newly pinned message is first, and unpinned and recalled messages are left out, also if an answer and an event overtake
+ * each other. A list that may have missed events is loaded again.
  */
 import { PinnedMessages as PinnedMessagesQuery } from "../gql";
 import { DROPPED, historyTopic, type Store } from "../store/store";
@@ -10,7 +10,7 @@ import { cached, view } from "../store/view";
 import type { Api, ConfabError, Message, PinnedMessages, PinnedMessagesState } from "../types";
 import { startTimers } from "../waiting";
 
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface Pins {
   of(conversationId: string): PinnedMessages;
@@ -85,7 +85,7 @@ export function openPins({ store, api, watch, live }: PinsOptions): Pins {
     } catch (error) {
       list.isLoading = false;
       const refusal = error as ConfabError;
-      if (refusal.isRetryable) return timers.later(refusal.retryAfterMs || AGAIN_MS, () => void keepLoaded(id));
+      if (refusal.isRetryable) return timers.later(refusal.retryAfterMs || RETRY_MS, () => void keepLoaded(id));
       list.error = refusal;
       topics.changed(topic(id));
     }
@@ -147,7 +147,7 @@ export function openPins({ store, api, watch, live }: PinsOptions): Pins {
       else if (lists.has(message.conversationId)) store.applyMessages([message]);
       if (message.isPinned) putFirst(message);
     },
-    // An event may have told of it, and of later pins.
+    // An event may have added it already, and later pins too.
     add: (message) => {
       const list = lists.get(message.conversationId);
       if (message.isPinned && list && !idsOf(list).includes(message.id)) putFirst(message);

@@ -3,7 +3,7 @@ import { historyTopic, type Store } from "../store/store";
 import { view } from "../store/view";
 import type { Api, ConfabError, History, PendingMessage, ThreadHistory, ThreadState } from "../types";
 
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface ThreadOptions {
   store: Store;
@@ -33,7 +33,7 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
       const { message } = await api.request(MessageQuery, { id });
       if (message) store.applyMessages([message], requestedAt);
     } catch (refusal) {
-      if ((refusal as ConfabError).isRetryable) setTimeout(() => void loadParent(), AGAIN_MS);
+      if ((refusal as ConfabError).isRetryable) setTimeout(() => void loadParent(), RETRY_MS);
       else error = refusal as ConfabError;
     } finally {
       loading = false;

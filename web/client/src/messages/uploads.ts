@@ -1,5 +1,5 @@
 /**
- * Files on their way to Confab.
+ * Uploads of files.
  *
  * Guarantees: a file is stored once, however often its upload is tried: every attempt has its idempotencyKey, and the server answers
  * with the same upload and an address that is valid again. Files are lost with the page, because browsers do not let pages keep them.
@@ -10,11 +10,11 @@ import { Topics, view } from "../store/view";
 import { ConfabError, type Api, type Upload, type UploadOptions, type UploadState } from "../types";
 import { newKey } from "./outbox";
 
-const AT_ONCE = 3;
-const SCAN_AGAIN_MS = 1_500;
+const MAX_CONCURRENT = 3;
+const SCAN_POLL_MS = 1_500;
 const NO_LONGER_VALID = [401, 403, 404, 410];
 /** Attempts after an unexpected answer: an expired address, or bytes that were damaged on the network. */
-const MOST_UNEXPECTED = 3;
+const MAX_UNEXPECTED = 3;
 
 type Address = CreateUploadMutation["createUpload"];
 /** "again": try until there is an answer. "unexpected": try a limited number of times. */
@@ -25,7 +25,7 @@ const refused = (message: string, code = "REJECTED") => new ConfabError(message,
 const isLocal = ({ hostname }: URL) => /^(localhost|127\..*|\[::1\])$/.test(hostname);
 
 /** Without a public address, a server names its own machine's in addresses of files. The API's address is one that works here. */
-function reachable(address: string, apiUrl: string): string {
+function reachableAddress(address: string, apiUrl: string): string {
   const [url, api] = [new URL(address, apiUrl), new URL(apiUrl)];
   if (!isLocal(url) || (isLocal(api) && api.port !== url.port)) return url.href;
   return new URL(url.pathname + url.search, api).href;
@@ -63,19 +63,19 @@ export interface Uploads {
 export function openUploads(api: Api, apiUrl: string): Uploads {
   const topics = new Topics();
   const attempts = new Set<AbortController>();
-  let hurry: (() => void)[] = [];
+  let endPauses: (() => void)[] = [];
   const pause = (ms: number, signal: AbortSignal) =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
       const now = () => (clearTimeout(timer), resolve());
-      hurry.push(now);
+      endPauses.push(now);
       signal.addEventListener("abort", now);
     });
 
   let running = 0;
   const queue: (() => void)[] = [];
   const inTurn = async <Result>(work: () => Promise<Result>) => {
-    if (running >= AT_ONCE) await new Promise<void>((go) => queue.push(go));
+    if (running >= MAX_CONCURRENT) await new Promise<void>((go) => queue.push(go));
     running += 1;
     try {
       return await work();
@@ -102,7 +102,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         if (now === "READY") return "ready";
         if (now !== "SCANNING") return refused(now === "REJECTED" ? "This file was refused: it is damaged, or not safe." : "This file is gone. Add it again.");
         if (signal.aborted) return "again";
-        await pause(SCAN_AGAIN_MS, signal);
+        await pause(SCAN_POLL_MS, signal);
         now = await api.request(Attachment, { id }).then(({ attachment }) => attachment?.state ?? "REMOVED", (error: ConfabError) => (error.isRetryable ? "SCANNING" : "REMOVED"));
       }
     };
@@ -118,7 +118,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
           api.request(CancelUpload, { id: upload.id }).catch(() => {});
           return "again";
         }
-        const address = { ...upload, url: reachable(upload.url, apiUrl) };
+        const address = { ...upload, url: reachableAddress(upload.url, apiUrl) };
         status = await put(address, file, (progress) => update({ status: "sending", progress }), signal);
         if (status === 413) return refused("This file is too large.", "TOO_LARGE");
         if (NO_LONGER_VALID.includes(status)) return "unexpected";
@@ -142,7 +142,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         if (signal.aborted) return;
         if (outcome === "ready") return update({ status: "ready", progress: 1, attachmentId: attachmentId! });
         if (outcome instanceof ConfabError) return update({ status: "failed", progress: 0, error: outcome });
-        if (outcome === "unexpected" && ++unexpected === MOST_UNEXPECTED) return update({ status: "failed", progress: 0, error: refused("The file did not arrive.", "UNAVAILABLE") });
+        if (outcome === "unexpected" && ++unexpected === MAX_UNEXPECTED) return update({ status: "failed", progress: 0, error: refused("The file did not arrive.", "UNAVAILABLE") });
         update({ status: "sending", progress: 0 });
         await pause(backoff(tries++), signal);
       }
@@ -175,7 +175,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
 
   return {
     begin,
-    wake: () => hurry.splice(0).forEach((now) => now()),
+    wake: () => endPauses.splice(0).forEach((now) => now()),
     stop: () => attempts.forEach((each) => each.abort()),
   };
 }

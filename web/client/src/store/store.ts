@@ -2,7 +2,7 @@
  * One copy of each session and message, from all answers and events.
  *
  * Guarantees: older data never replaces newer data, and applying the same data again changes nothing. Sessions are compared by
- * activeTs, messages by recall and editCount, and otherwise an answer does not replace what an event said after the request began.
+ * activeTs, messages by recall and editCount, and otherwise an answer does not replace the data of an event after the request began.
  * The events of one conversation come from one subscription, in order.
  */
 import type { ReceiptStatus } from "../gql";
@@ -16,8 +16,8 @@ export const DROPPED = "dropped";
 export const sessionTopic = (conversationId: string) => `session ${conversationId}`;
 export const historyTopic = (conversationId: string) => `history ${conversationId}`;
 
-/** Histories that nobody displays and whose newest messages are kept. */
-const MOST_CLOSED = 30;
+/** Histories that are not displayed, and keep their newest messages. */
+const MAX_CLOSED = 30;
 
 const isOlder = (one: Message, other: Message) =>
   one.state === other.state ? one.editCount < other.editCount : other.state === "RECALLED";
@@ -64,12 +64,13 @@ export class Store {
     this.topics.changed(SESSIONS);
   }
 
-  /** requestedAt: when the request began; without it this is an event. */
-  setTotal(total: number, requestedAt?: number): void {
-    if (requestedAt !== undefined && this.#totalAt > requestedAt) return;
+  /** requestedAt: when the request began; without it this is an event. Returns false if an event came later, and the total stays. */
+  setTotal(total: number, requestedAt?: number): boolean {
+    if (requestedAt !== undefined && this.#totalAt > requestedAt) return false;
     if (requestedAt === undefined) this.#totalAt = ++this.#events;
     this.#totalUnread = total;
     this.topics.changed(SESSIONS);
+    return true;
   }
 
   /** Undefined if it is not known; null if there is none. */
@@ -261,7 +262,7 @@ export class Store {
     return timeline;
   }
 
-  /** Nobody displays this part of the history any more. */
+  /** This history is no longer displayed. */
   closeHistory(conversationId: string): void {
     const timeline = this.timeline(conversationId);
     timeline.prune();
@@ -289,12 +290,12 @@ export class Store {
   }
 
   /**
-   * Removes unused messages: those that were unused the last time too, because the answer that displays them may not have come yet. Of
-   * the histories that nobody displays, the newest messages of those opened last stay.
+   * Removes messages that were also unused the last time: the answer that displays them may not have arrived yet. Of the histories that
+   * are not displayed, those opened last keep their newest messages.
    */
   removeUnused(): void {
     const closed = [...this.timelines].filter(([, timeline]) => !timeline.viewers.size && timeline.newest());
-    for (const [id, timeline] of closed.slice(0, -MOST_CLOSED)) {
+    for (const [id, timeline] of closed.slice(0, -MAX_CLOSED)) {
       timeline.clear();
       this.topics.changed(historyTopic(id));
     }

@@ -24,13 +24,13 @@ export type Position = { newest: true } | { before: string } | { after: string }
 export type Edge = string | number | null;
 
 /** The most messages that a viewer displays. */
-export const MOST_DISPLAYED = 300;
+export const MAX_DISPLAYED = 300;
 /** A range is cut when it has this many more. */
 const CUT_AFTER = 50;
 /** Messages that stay at the newest end, displayed or not. */
 const KEPT_NEWEST = 50;
 /** Live messages that are kept until a page is loaded. */
-const MOST_LIVE = 100;
+const MAX_LIVE = 100;
 
 export interface Range {
   /** In order of seq. */
@@ -83,10 +83,10 @@ export type Middle = "newest" | number;
 
 /** The part of a range that is displayed if this is its middle. */
 export function displayedPart({ items }: Range, middle: Middle): readonly TimelineItem[] {
-  if (items.length <= MOST_DISPLAYED + CUT_AFTER) return items;
+  if (items.length <= MAX_DISPLAYED + CUT_AFTER) return items;
   const at = items.findIndex(({ seq }) => seq >= Number(middle));
-  const from = Math.max(0, Math.min((at < 0 ? items.length : at) - MOST_DISPLAYED / 2, items.length - MOST_DISPLAYED));
-  return items.slice(from, from + MOST_DISPLAYED);
+  const from = Math.max(0, Math.min((at < 0 ? items.length : at) - MAX_DISPLAYED / 2, items.length - MAX_DISPLAYED));
+  return items.slice(from, from + MAX_DISPLAYED);
 }
 
 export class Timeline {
@@ -121,7 +121,7 @@ export class Timeline {
     return this.#ranges.find((range) => (first(range) <= seq || !range.items.length) && (seq <= last(range) || range.isNewest));
   }
 
-  /** Returns false if the page must be requested again: live messages that came meanwhile were not kept. */
+  /** Returns false if the page must be requested again: live messages that arrived meanwhile were not kept. */
   add(items: readonly TimelineItem[], info: PageInfo, position: Position, liveCount = this.#liveCount): boolean {
     const hasMissed = liveCount < this.#completeAfter;
     if (hasMissed && ("newest" in position || !items.length)) return false;
@@ -162,14 +162,14 @@ export class Timeline {
     const end = this.newest();
     this.#liveCount += 1;
     if (!end) this.#hold(item);
-    // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages come with their own page.
+    // While missed messages arrive, a page fetched meanwhile may contain later ones. Earlier messages arrive with their own page.
     else if (!end.items.length || item.seq > first(end)) this.#join({ ...end, items: union(end.items, [item]) });
     else this.#completeAfter = this.#liveCount;
-    if (end && end.items.length >= MOST_DISPLAYED + CUT_AFTER) this.prune();
+    if (end && end.items.length >= MAX_DISPLAYED + CUT_AFTER) this.prune();
   }
 
   #hold(item: TimelineItem): void {
-    this.#live = this.viewers.size ? [...this.#live, item].slice(-MOST_LIVE) : [];
+    this.#live = this.viewers.size ? [...this.#live, item].slice(-MAX_LIVE) : [];
     this.#completeAfter = Math.max(this.#completeAfter, this.#liveCount - this.#live.length);
   }
 
@@ -182,7 +182,7 @@ export class Timeline {
     if (end && first(end) !== first(this.newest()!)) this.#completeAfter = this.#liveCount;
   }
 
-  /** Adds a message that did not come in a page or event. Returns false if others may be missing before it. */
+  /** Adds a message that was in no page and no event. Returns false if others may be missing before it. */
   append(item: TimelineItem): boolean {
     const end = this.newest();
     if (!end || (item.seq !== last(end) + 1 && !end.items.some(({ seq }) => seq === item.seq))) return false;

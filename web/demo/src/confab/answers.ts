@@ -2,7 +2,7 @@
  * Answers to queries about data that no event keeps up to date, such as members, devices and bans.
  *
  * Guarantees: a query is sent when something that displays it appears, and the last answer stays displayed meanwhile. A query without
- * an answer is sent again when the network is back. An answer never replaces that of a later request.
+ * an answer is sent again when there is a connection. An answer never replaces that of a later request.
  */
 import type { Api, ConfabClient, ConfabError, Operation, View } from "@confab/client";
 
@@ -17,13 +17,13 @@ export interface Answers {
   of<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): View<Answer<Data>>;
   /** Replaces an answer by what a mutation returned. */
   put<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, data: Data): void;
-  /** Sends these queries again if they are displayed, whatever their variables. */
+  /** Sends the displayed ones of these queries again, with any variables. */
   refresh(...operations: readonly { name: string }[]): void;
   stop(): void;
 }
 
-const AGAIN_MS = 1_000;
-const MOST_KEPT = 200;
+const RETRY_MS = 1_000;
+const MAX_ENTRIES = 200;
 
 interface Entry {
   readonly name: string;
@@ -42,7 +42,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
     const timer = setTimeout(() => {
       timers.delete(timer);
       if (client.isConnected.get()) load();
-    }, AGAIN_MS);
+    }, RETRY_MS);
     timers.add(timer);
   });
   const refresh: Answers["refresh"] = (...operations) => {
@@ -65,7 +65,7 @@ export function openAnswers(client: Pick<ConfabClient, "api" | "isConnected">): 
       entries.delete(key);
       entries.set(key, entry);
       for (const [oldest, { isDisplayed }] of entries) {
-        if (entries.size <= MOST_KEPT) break;
+        if (entries.size <= MAX_ENTRIES) break;
         if (!isDisplayed()) entries.delete(oldest);
       }
       return entry.view as View<Answer<Data>>;

@@ -6,7 +6,7 @@
  */
 import type { ConfabClient, Session } from "@confab/client";
 
-import { reasonOf } from "./reasons";
+import { errorText } from "./errorText";
 
 type Deleted = Pick<Session, "writeTs"> & { conversation: { id: string } };
 
@@ -17,7 +17,7 @@ export interface Deletions {
   version(): number;
   onChange(listener: () => void): () => void;
   begin(session: Deleted): void;
-  takeBack(conversationId: string): void;
+  cancel(conversationId: string): void;
   /** Deletes the conversation on the server. Resolves to an error message, or null. */
   settle(conversationId: string): Promise<string | null>;
 }
@@ -36,7 +36,7 @@ export function openDeletions(client: ConfabClient): Deletions {
     version: () => version,
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     begin: ({ conversation, writeTs }) => (begun.set(conversation.id, writeTs), changed()),
-    takeBack: end,
+    cancel: end,
     settle: async (conversationId) => {
       const writeTs = begun.get(conversationId);
       if (writeTs === undefined) return null;
@@ -46,7 +46,7 @@ export function openDeletions(client: ConfabClient): Deletions {
         await client.deleteSession(conversationId);
         return null;
       } catch (error) {
-        return reasonOf(error);
+        return errorText(error);
       } finally {
         end(conversationId);
       }

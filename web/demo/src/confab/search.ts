@@ -2,8 +2,8 @@
  * A search for people and messages that follows the user's typing.
  *
  * Guarantees: a request is sent when typing pauses, and cancelled when the search changes, so an answer never replaces that of a later
- * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
- * results shows them as they were left.
+ * search. The last answer stays until the next one arrives. The state outlives the dialog, so the user finds the results as they
+ * left them.
  */
 import type { Api, ConfabError, Operation, User } from "@confab/client";
 
@@ -12,7 +12,7 @@ import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type S
 export type FoundMessage = SearchMessagesQuery["searchMessages"]["edges"][number];
 
 /** Filters of a search. Null and false: no filter. */
-export interface Narrowing {
+export interface SearchFilters {
   conversationId: string | null;
   senderId: string | null;
   has: "FILE" | "IMAGE" | "LINK" | null;
@@ -21,7 +21,7 @@ export interface Narrowing {
 
 export interface SearchState {
   text: string;
-  narrowing: Narrowing;
+  filters: SearchFilters;
   /** The text that `people` and `messages` belong to; it differs from `text` while an answer is awaited. */
   answered: string;
   searching: boolean;
@@ -41,22 +41,22 @@ export interface SearchState {
 export interface Search {
   state(): SearchState;
   onChange(listener: () => void): () => void;
-  change(to: Partial<Pick<SearchState, "text" | "narrowing">>): void;
+  change(to: Partial<Pick<SearchState, "text" | "filters">>): void;
   choose(key: string | null): void;
   /** Loads the next page. */
-  more(): void;
-  /** Asks again after a failure. */
-  again(): void;
+  loadMore(): void;
+  /** Searches again after a failure. */
+  retry(): void;
   stop(): void;
 }
 
-export const PAUSE_MS = 180;
-export const EVERYWHERE: Narrowing = { conversationId: null, senderId: null, has: null, pinned: false };
+export const DEBOUNCE_MS = 180;
+export const NO_FILTERS: SearchFilters = { conversationId: null, senderId: null, has: null, pinned: false };
 
 const NOTHING = { people: [], messages: [], complete: true, after: null, loadingMore: false, failure: null } as const;
 const OFFLINE = "This needs the network.";
 
-export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): SearchFilter {
+export function filterOf({ conversationId, senderId, has, pinned }: SearchFilters): SearchFilter {
   return {
     ...(conversationId && { conversationIds: [conversationId] }),
     ...(senderId && { senderIds: [senderId] }),
@@ -66,7 +66,7 @@ export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): 
 }
 
 export function openSearch(api: Pick<Api, "request">): Search {
-  let state: SearchState = { text: "", narrowing: EVERYWHERE, answered: "", searching: false, chosen: null, ...NOTHING };
+  let state: SearchState = { text: "", filters: NO_FILTERS, answered: "", searching: false, chosen: null, ...NOTHING };
   const listeners = new Set<() => void>();
   const set = (change: Partial<SearchState>) => {
     state = { ...state, ...change };
@@ -80,7 +80,7 @@ export function openSearch(api: Pick<Api, "request">): Search {
     running.abort();
     running = new AbortController();
   };
-  const ask = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, answered: (data: Data) => void, failed: (error: ConfabError) => void) => {
+  const request = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, answered: (data: Data) => void, failed: (error: ConfabError) => void) => {
     const { signal } = running;
     const unlessCanceled = <Value>(take: (value: Value) => void) => (value: Value) => signal.aborted || take(value);
     api.request(operation, variables, { signal }).then(unlessCanceled(answered), unlessCanceled(failed));
@@ -88,10 +88,10 @@ export function openSearch(api: Pick<Api, "request">): Search {
 
   const send = () => {
     const query = state.text.trim();
-    ask(SearchPeopleDocument, { query }, ({ searchUsers }) => set({ people: searchUsers.edges.map(({ node }) => node) }), () => {});
-    ask(
+    request(SearchPeopleDocument, { query }, ({ searchUsers }) => set({ people: searchUsers.edges.map(({ node }) => node) }), () => {});
+    request(
       SearchMessagesDocument,
-      { query, filter: filterOf(state.narrowing) },
+      { query, filter: filterOf(state.filters) },
       ({ searchMessages: { edges, pageInfo, complete } }) =>
         set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor! : null, failure: null }),
       (error) => set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) }),
@@ -108,15 +108,15 @@ export function openSearch(api: Pick<Api, "request">): Search {
     state: () => state,
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     change: (to) => {
-      const isSame = (to.text ?? state.text).trim() === state.text.trim() && !to.narrowing;
+      const isSame = (to.text ?? state.text).trim() === state.text.trim() && !to.filters;
       set({ ...to, ...(!isSame && { chosen: null }) });
-      if (!isSame) restart(PAUSE_MS);
+      if (!isSame) restart(DEBOUNCE_MS);
     },
     choose: (chosen) => set({ chosen }),
-    more: () => {
+    loadMore: () => {
       if (!state.after || state.loadingMore || state.searching) return;
       set({ loadingMore: true, failure: null });
-      const variables = { query: state.text.trim(), filter: filterOf(state.narrowing), after: state.after };
+      const variables = { query: state.text.trim(), filter: filterOf(state.filters), after: state.after };
       const add = ({ searchMessages: { edges, pageInfo, complete } }: SearchMessagesQuery) => {
         const known = new Set(state.messages.map(({ node }) => node.id));
         set({
@@ -126,9 +126,9 @@ export function openSearch(api: Pick<Api, "request">): Search {
           after: pageInfo.hasNextPage ? pageInfo.endCursor! : null,
         });
       };
-      ask(SearchMessagesDocument, variables, add, (error) => set({ loadingMore: false, failure: failureOf(error) }));
+      request(SearchMessagesDocument, variables, add, (error) => set({ loadingMore: false, failure: failureOf(error) }));
     },
-    again: () => restart(0),
+    retry: () => restart(0),
     stop: () => {
       cancel();
       listeners.clear();

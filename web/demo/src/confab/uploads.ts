@@ -33,7 +33,7 @@ export interface Uploads {
   localPictureOf(attachmentId: string): string | null;
 }
 
-export const MOST_FILES = 10;
+export const MAX_FILES = 10;
 const NONE: readonly ChosenFile[] = [];
 
 export function openUploads(client: Pick<ConfabClient, "upload">): Uploads {
@@ -61,7 +61,7 @@ export function openUploads(client: Pick<ConfabClient, "upload">): Uploads {
     });
     return begun;
   };
-  const placeOf = (key: string) => [...chosen.keys()].find((each) => chosen.get(each)!.some((file) => file.key === key));
+  const conversationOf = (key: string) => [...chosen.keys()].find((each) => chosen.get(each)!.some((file) => file.key === key));
 
   return {
     chosenFor: (conversationId) => {
@@ -77,15 +77,15 @@ export function openUploads(client: Pick<ConfabClient, "upload">): Uploads {
       change(conversationId, (now) => [...now, ...begun]);
     },
     describe: ({ upload, ...rest }, { description, spoiler }) => {
-      const place = placeOf(rest.key);
-      if (place === undefined) return;
+      const conversationId = conversationOf(rest.key);
+      if (conversationId === undefined) return;
       upload.cancel();
-      const again = begin(place, { ...rest, description, spoiler });
-      change(place, (now) => now.map((each) => (each.key === rest.key ? again : each)));
+      const again = begin(conversationId, { ...rest, description, spoiler });
+      change(conversationId, (now) => now.map((each) => (each.key === rest.key ? again : each)));
     },
     remove: ({ key, upload, localPicture }) => {
-      const place = placeOf(key);
-      if (place !== undefined) change(place, (now) => now.filter((each) => each.key !== key));
+      const conversationId = conversationOf(key);
+      if (conversationId !== undefined) change(conversationId, (now) => now.filter((each) => each.key !== key));
       upload.cancel();
       if (localPicture) URL.revokeObjectURL(localPicture);
     },

@@ -10,15 +10,15 @@ import { openDrafts } from "../confab/drafts";
 import { openPush } from "../confab/push";
 import { openSearch } from "../confab/search";
 import { openUploads } from "../confab/uploads";
-import { people, place, tokensOf, type Person } from "../signIn";
+import { loadPeople, storagePrefix, tokenSource, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
 import { ModerationPage } from "./moderation/ModerationPage";
-import { Room } from "./Room";
+import { ChannelView } from "./ChannelView";
 import { go, isDisplayed, useRoute } from "./route";
-import { SearchOverEverything } from "./search/SearchOverEverything";
+import { SearchOverlay } from "./search/SearchOverlay";
 import { Sidebar } from "./sessions/Sidebar";
 import { UndoBar } from "./undo/UndoBar";
 import { useUndo } from "./undo/useUndo";
@@ -26,40 +26,40 @@ import { ThreadInbox } from "./threads/ThreadInbox";
 import { ThreadPanel } from "./threads/ThreadPanel";
 import { useCovered } from "./threads/useCovered";
 import { useConfirm } from "./useConfirm";
-import { useLiveEvents, useWorld, WorldContext, type World } from "./world";
+import { useLiveEvents, useApp, AppContext, type AppContextValue } from "./appContext";
 
 /** An open dialog hides everything that is not a popover. */
 const showOnTop = (toast: HTMLElement | null) => toast?.showPopover();
 
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
-  const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm" | "offerUndo"> | null>(null);
-  const [cast, setCast] = useState<Person[]>([]);
-  const [trouble, setTrouble] = useState("");
-  const [asked, confirm] = useConfirm();
+  const [app, setApp] = useState<Omit<AppContextValue, "people" | "showToast" | "confirm" | "offerUndo"> | null>(null);
+  const [people, setPeople] = useState<Person[]>([]);
+  const [toast, setToast] = useState("");
+  const [confirmation, confirm] = useConfirm();
   const undoing = useUndo();
 
   useEffect(() => {
-    const device = thisDevice(place);
+    const device = thisDevice(storagePrefix);
     const url = new URL("/graphql", location.href).href;
-    const client = createClient({ url, tokens: tokensOf(token), device, storagePrefix: place, onSignedOut: signedOut });
+    const client = createClient({ url, tokens: tokenSource(token), device, storagePrefix, onSignedOut: signedOut });
     const answers = openAnswers(client);
     const deletions = openDeletions(client);
-    const push = openPush(client, device, place, {
-      isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && isDisplayed(conversationId),
+    const push = openPush(client, device, storagePrefix, {
+      isOnScreen: (conversationId) => !document.hidden && document.hasFocus() && isDisplayed(conversationId),
       open: (conversationId) => conversationId && go({ conversationId }),
     });
     const search = openSearch(client.api);
     const afterFirstScreen = () => {
       if (client.sessions().get().status !== "ready") return;
       endFirst();
-      void nameDevice(client.api, device, `${place}.${token.userId}`);
+      void nameDevice(client.api, device, `${storagePrefix}.${token.userId}`);
       if (push.isWanted()) void push.refresh();
     };
     const endFirst = client.sessions().subscribe(afterFirstScreen);
-    void people().then((all) => setCast(all ?? []));
-    const drafts = openDrafts(place, token.userId);
-    setWorld({ me: token.userId, client, answers, deletions, device, drafts, push, search, uploads: openUploads(client) });
+    void loadPeople().then((all) => setPeople(all ?? []));
+    const drafts = openDrafts(storagePrefix, token.userId);
+    setApp({ me: token.userId, client, answers, deletions, device, drafts, push, search, uploads: openUploads(client) });
     return () => {
       endFirst();
       search.stop();
@@ -70,24 +70,24 @@ export function Chat({ token, signedOut }: { token: Token; signedOut: (why: stri
   }, []);
 
   useEffect(() => {
-    const timer = trouble && setTimeout(() => setTrouble(""), 6000);
+    const timer = toast && setTimeout(() => setToast(""), 6000);
     return () => clearTimeout(timer || undefined);
-  }, [trouble]);
+  }, [toast]);
 
-  if (!world) return null;
+  if (!app) return null;
   return (
-    <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm, offerUndo: undoing.offer }}>
-      <ConfabProvider client={world.client}>
-        <Panes leave={() => (undoing.settle(), void world.push.signOut().then(() => (world.client.forget(), world.drafts.forget(), signedOut(""))))} />
-        {asked && <Confirm {...asked} />}
+    <AppContext value={{ ...app, people, showToast: setToast, confirm, offerUndo: undoing.offer }}>
+      <ConfabProvider client={app.client}>
+        <Panes signOut={() => (undoing.settle(), void app.push.signOut().then(() => (app.client.forget(), app.drafts.clear(), signedOut(""))))} />
+        {confirmation && <Confirm {...confirmation} />}
         <UndoBar {...undoing} />
-        {trouble && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{trouble}</p>}
+        {toast && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{toast}</p>}
       </ConfabProvider>
-    </WorldContext>
+    </AppContext>
   );
 }
 
-function Panes({ leave }: { leave: () => void }) {
+function Panes({ signOut }: { signOut: () => void }) {
   const { workspaceId, moderation, threads, conversationId, threadSeq, subBiz, seq } = useRoute();
   const covered = useCovered();
   const connectionState = useConnection();
@@ -96,13 +96,13 @@ function Panes({ leave }: { leave: () => void }) {
   const shared = { subBiz, seq: isThreadOpen ? null : seq, threadSeq, covered };
   return (
     <div className="panes" data-open={conversationId || moderation || threads ? "" : undefined} data-thread={isThreadOpen ? "" : undefined} data-connection={connectionState}>
-      <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} leave={leave} />
+      <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} signOut={signOut} />
       {workspaceId && moderation ? (
         <ModerationPage key={workspaceId} workspaceId={workspaceId} />
       ) : threads ? (
         <ThreadInbox workspaceId={workspaceId} />
       ) : conversationId?.startsWith("c_") ? (
-        <Room key={conversationId} id={conversationId} workspaceId={workspaceId} {...shared} />
+        <ChannelView key={conversationId} id={conversationId} workspaceId={workspaceId} {...shared} />
       ) : conversationId ? (
         <Conversation key={conversationId} id={conversationId} {...shared} />
       ) : (
@@ -122,7 +122,7 @@ function Panes({ leave }: { leave: () => void }) {
           subBiz={subBiz}
         />
       )}
-      <SearchOverEverything />
+      <SearchOverlay />
       <OfflineBanner />
       <Announcer />
     </div>
@@ -131,7 +131,7 @@ function Panes({ leave }: { leave: () => void }) {
 
 /** Displayed if the connection is lost for longer than a moment. */
 function OfflineBanner() {
-  const offline = useView(useWorld().client.isOffline);
+  const offline = useView(useApp().client.isOffline);
   const [shown, setShown] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setShown(offline), offline ? 600 : 0);
@@ -142,13 +142,13 @@ function OfflineBanner() {
 
 /** Announces incoming messages of all conversations to screen readers. */
 function Announcer() {
-  const { me } = useWorld();
-  const [said, setSaid] = useState("");
+  const { me } = useApp();
+  const [announcement, setAnnouncement] = useState("");
   useLiveEvents((event) => {
     if (event.__typename === "MessageCreated" && event.message.sender.id !== me)
-      setSaid(`${event.message.sender.displayName}: ${textOf(event.message)}`);
+      setAnnouncement(`${event.message.sender.displayName}: ${textOf(event.message)}`);
   });
-  return <div className="sr-only" aria-live="polite">{said}</div>;
+  return <div className="sr-only" aria-live="polite">{announcement}</div>;
 }
 
 const FAVICON = (dot: boolean) =>
@@ -159,7 +159,7 @@ const FAVICON = (dot: boolean) =>
   )}`;
 
 function useTotalInTitle() {
-  const { totalUnread: total } = useView(useWorld().client.sessions());
+  const { totalUnread: total } = useView(useApp().client.sessions());
   useEffect(() => {
     document.title = total ? `(${total}) Confab` : "Confab";
     document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = FAVICON(total > 0);

@@ -5,8 +5,8 @@ import { Dialog } from "../Dialog";
 import { day, time } from "../format";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
-import { useDo } from "../useDo";
-import { useAnswer, useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useAnswer, useApp } from "../appContext";
 
 const TYPES = { WEB: ["globe", "Browser"], DESKTOP: ["laptop", "Computer"], MOBILE: ["phone", "Phone"] } as const;
 const NOW_MS = 120_000;
@@ -16,8 +16,8 @@ const seen = (at: string) => (Date.now() - Date.parse(at) < NOW_MS ? "Connected 
 
 /** The devices on which the user is signed in: to give them names, and to remove a lost one. */
 export function DevicesDialog({ close }: { close: () => void }) {
-  const { answers, device, confirm } = useWorld();
-  const run = useDo();
+  const { answers, device, confirm } = useApp();
+  const mutate = useMutation();
   const { data, error } = useAnswer(DevicesDocument, {});
   const [renamed, setRenamed] = useState<string | null>(null);
   const isThis = ({ id }: DevicePartsFragment) => id === device.deviceId;
@@ -29,10 +29,10 @@ export function DevicesDialog({ close }: { close: () => void }) {
     const here = isThis(each);
     const text = here ? "You are signed out here." : "It is signed out, and loses its connection at once.";
     if (!(await confirm({ title: `Remove ${nameOf(each)}?`, text, verb: "Remove" }))) return;
-    await run(RemoveDeviceDocument, { id: each.id }, REFRESHES);
+    await mutate(RemoveDeviceDocument, { id: each.id }, REFRESHES);
   };
   const rename = async (each: DevicePartsFragment, name: string) => {
-    if (name && name !== each.name && !(await run(NameDeviceDocument, { id: each.id, type: each.type, name }, REFRESHES))) return;
+    if (name && name !== each.name && !(await mutate(NameDeviceDocument, { id: each.id, type: each.type, name }, REFRESHES))) return;
     setRenamed(null);
   };
 

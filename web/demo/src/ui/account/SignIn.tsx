@@ -1,16 +1,16 @@
 import type { Token } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { people, signIn, signInWith, type Person } from "../../signIn";
+import { loadPeople, signIn, signInWithToken, type Person } from "../../signIn";
 import logo from "../../logo.svg";
 import { Avatar } from "../Avatar";
 import { ThemeSwitch } from "./ThemeSwitch";
 
-export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token: Token) => void }) {
-  const [cast, setCast] = useState<Person[] | null>();
-  const [failure, setFailure] = useState(trouble);
+export function SignIn({ initialFailure, onToken }: { initialFailure: string; onToken: (token: Token) => void }) {
+  const [people, setPeople] = useState<Person[] | null>();
+  const [failure, setFailure] = useState(initialFailure);
   const [token, setToken] = useState("");
-  useEffect(() => void people().then(setCast), []);
+  useEffect(() => void loadPeople().then(setPeople), []);
 
   return (
     <main className="sign-in">
@@ -19,12 +19,12 @@ export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token:
         <img src={logo} alt="" width="56" height="56" />
         <h1>Confab</h1>
         <p className="lead">A small chat on Confab's GraphQL API.</p>
-        {failure && <p role="alert" className="trouble">{failure}</p>}
-        {cast === undefined && <p role="status">Loading…</p>}
-        {cast && (
+        {failure && <p role="alert" className="failure">{failure}</p>}
+        {people === undefined && <p role="status">Loading…</p>}
+        {people && (
           <>
-            <ul className="cast" aria-label="People">
-              {cast.map((person) => (
+            <ul className="sign-in-people" aria-label="People">
+              {people.map((person) => (
                 <li key={person.id}>
                   <button
                     aria-label={`Sign in as ${person.displayName}`}
@@ -39,11 +39,11 @@ export function SignIn({ trouble, onToken }: { trouble: string; onToken: (token:
             <a className="button quiet" href="?view=two">Two devices side by side</a>
           </>
         )}
-        {cast === null && (
+        {people === null && (
           <form
             onSubmit={(event) => {
               event.preventDefault();
-              signInWith(token.trim()).then(onToken, (error: Error) => setFailure(error.message));
+              signInWithToken(token.trim()).then(onToken, (error: Error) => setFailure(error.message));
             }}
           >
             <label>

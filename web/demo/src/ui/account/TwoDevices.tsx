@@ -1,13 +1,13 @@
 import { useEffect, useState } from "react";
 
-import { people, type Person } from "../../signIn";
+import { loadPeople, type Person } from "../../signIn";
 import { Icon } from "../Icon";
 import { ThemeSwitch } from "./ThemeSwitch";
 
 /** The same demo twice, each with its own storage, like two devices. */
 export function TwoDevices() {
-  const [cast, setCast] = useState<Person[]>([]);
-  useEffect(() => void people().then((all) => setCast(all ?? [])), []);
+  const [people, setPeople] = useState<Person[]>([]);
+  useEffect(() => void loadPeople().then((all) => setPeople(all ?? [])), []);
   return (
     <main className="two">
       <header>
@@ -16,13 +16,13 @@ export function TwoDevices() {
         <p>Change something on the left: the right follows.</p>
         <ThemeSwitch />
       </header>
-      <Device side="left" cast={cast} />
-      <Device side="right" cast={cast} />
+      <Device side="left" people={people} />
+      <Device side="right" people={people} />
     </main>
   );
 }
 
-function Device({ side, cast }: { side: "left" | "right"; cast: Person[] }) {
+function Device({ side, people }: { side: "left" | "right"; people: Person[] }) {
   const title = side === "left" ? "Left device" : "Right device";
   const [who, setWho] = useState("alice");
   return (
@@ -30,7 +30,7 @@ function Device({ side, cast }: { side: "left" | "right"; cast: Person[] }) {
       <label>
         {title}
         <select value={who} onChange={(event) => setWho(event.target.value)}>
-          {cast.map((person) => (
+          {people.map((person) => (
             <option key={person.id} value={person.id}>{person.displayName}</option>
           ))}
         </select>

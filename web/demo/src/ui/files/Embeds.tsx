@@ -1,7 +1,7 @@
 import type { Message } from "@confab/client";
 import { useState, type CSSProperties } from "react";
 
-import { reachable } from "../../confab/addresses";
+import { reachableAddress } from "../../confab/addresses";
 import { time, day } from "../format";
 
 type Embed = Message["embeds"][number];
@@ -21,7 +21,7 @@ function Card({ embed }: { embed: Embed }) {
   const style = color && /^#[0-9a-f]{6}$/i.test(color) ? ({ "--stripe": color } as CSSProperties) : undefined;
   return (
     <aside className={large ? "embed large" : "embed"} style={style} aria-label={`Preview: ${title ?? siteName ?? url ?? ""}`}>
-      <div className="words">
+      <div className="embed-text">
         {(siteName ?? authorName) && <p className="site" dir="auto">{[siteName, authorName].filter(Boolean).join(" · ")}</p>}
         {heading && <p className="title" dir="auto">{url && isLink(url) ? <a href={url} target="_blank" rel="noopener noreferrer">{heading}</a> : heading}</p>}
         {description && <p className="description" dir="auto">{description}</p>}
@@ -38,5 +38,5 @@ function Card({ embed }: { embed: Embed }) {
 function EmbedPicture({ url, width, height }: { url: string; width: number | null; height: number | null }) {
   const [broken, setBroken] = useState(false);
   if (broken) return null;
-  return <img src={reachable(url)} width={width ?? undefined} height={height ?? undefined} alt="" loading="lazy" onError={() => setBroken(true)} />;
+  return <img src={reachableAddress(url)} width={width ?? undefined} height={height ?? undefined} alt="" loading="lazy" onError={() => setBroken(true)} />;
 }

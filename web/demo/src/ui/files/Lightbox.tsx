@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { createPortal } from "react-dom";
 
-import { reachable } from "../../confab/addresses";
-import { blurred } from "../../confab/thumbHash";
+import { reachableAddress } from "../../confab/addresses";
+import { blurredPicture } from "../../confab/thumbHash";
 import { Icon } from "../Icon";
 import { Download } from "./Attachments";
 import { useFile } from "./useFiles";
-import type { MessageFile } from "./words";
+import type { MessageFile } from "./format";
 
 /** Pictures in the size of the window. Arrow keys go through them, Escape closes. */
 export function Lightbox({ pictures, first, close }: { pictures: readonly MessageFile[]; first: number; close: () => void }) {
@@ -43,17 +43,17 @@ export function Lightbox({ pictures, first, close }: { pictures: readonly Messag
 }
 
 function Large({ file: given }: { file: MessageFile }) {
-  const { file, askAfterError, attempt } = useFile(given);
-  const picture = file.thumbHash && blurred(file.thumbHash);
+  const { file, reloadAfterError, attempt } = useFile(given);
+  const picture = file.thumbHash && blurredPicture(file.thumbHash);
   return (
     <img
       key={attempt}
-      src={reachable(file.url!)}
+      src={reachableAddress(file.url!)}
       width={file.width ?? undefined}
       height={file.height ?? undefined}
       alt={file.description ?? file.filename}
       style={picture ? { backgroundImage: `url("${picture}")` } : undefined}
-      onError={askAfterError}
+      onError={reloadAfterError}
     />
   );
 }

@@ -5,8 +5,8 @@ import { createPortal } from "react-dom";
 import type { ChosenFile } from "../../confab/uploads";
 import { Dialog } from "../Dialog";
 import { Icon } from "../Icon";
-import { useWorld } from "../world";
-import { isPicture, size } from "./words";
+import { useApp } from "../appContext";
+import { isPicture, formatSize } from "./format";
 
 interface Props {
   files: readonly ChosenFile[];
@@ -16,33 +16,33 @@ interface Props {
 
 /** Files that were chosen for the next message, or that a message waits for. */
 export function Tray({ files, isSent = false }: Props) {
-  const [described, setDescribed] = useState<string | null>(null);
-  const asked = files.find(({ key }) => key === described);
+  const [describedKey, setDescribedKey] = useState<string | null>(null);
+  const described = files.find(({ key }) => key === describedKey);
   return (
     <>
       <ul className="tray" aria-label="Files">
-        {files.map((each) => <Chosen key={each.key} chosen={each} describe={isSent ? null : () => setDescribed(each.key)} />)}
+        {files.map((each) => <FileRow key={each.key} chosen={each} describe={isSent ? null : () => setDescribedKey(each.key)} />)}
       </ul>
-      {asked && <Describe chosen={asked} close={() => setDescribed(null)} />}
+      {described && <DescribeDialog chosen={described} close={() => setDescribedKey(null)} />}
     </>
   );
 }
 
-function Chosen({ chosen, describe }: { chosen: ChosenFile; describe: (() => void) | null }) {
-  const { uploads } = useWorld();
+function FileRow({ chosen, describe }: { chosen: ChosenFile; describe: (() => void) | null }) {
+  const { uploads } = useApp();
   const { upload, file, localPicture, spoiler, description } = chosen;
   const { status, progress, error } = useView(upload);
   const percent = Math.round(progress * 100);
   const hasFailed = status === "failed";
-  const isOnItsWay = status === "sending" || status === "checking";
-  const words = { sending: `${percent} % of ${size(file.size)}`, checking: "Being checked…", ready: size(file.size), failed: error?.message, canceled: "" };
+  const isUploading = status === "sending" || status === "checking";
+  const statusText = { sending: `${percent} % of ${formatSize(file.size)}`, checking: "Being checked…", ready: formatSize(file.size), failed: error?.message, canceled: "" };
   return (
     <li data-state={status}>
       {localPicture ? <img src={localPicture} alt="" className={spoiler ? "blurred" : undefined} /> : <span className="no-preview"><Icon name="file" /></span>}
       <div className="name">
         <b dir="auto">{file.name}</b>
-        <span role={hasFailed ? "alert" : undefined} className={hasFailed ? "failure" : undefined}>{words[status]}{spoiler && " · spoiler"}</span>
-        {isOnItsWay && <progress aria-label={`Upload of ${file.name}`} max={100} value={status === "checking" ? undefined : percent} />}
+        <span role={hasFailed ? "alert" : undefined} className={hasFailed ? "failure" : undefined}>{statusText[status]}{spoiler && " · spoiler"}</span>
+        {isUploading && <progress aria-label={`Upload of ${file.name}`} max={100} value={status === "checking" ? undefined : percent} />}
       </div>
       {hasFailed && <button type="button" className="icon" aria-label={`Try ${file.name} again`} title="Try again" onClick={() => upload.retry()}><Icon name="again" /></button>}
       {!hasFailed && describe && <button type="button" className="icon" aria-label={`Describe ${file.name}`} title={description || (isPicture(file.type) ? "Describe the picture" : "Describe the file")} onClick={describe}><Icon name="pencil" /></button>}
@@ -51,9 +51,9 @@ function Chosen({ chosen, describe }: { chosen: ChosenFile; describe: (() => voi
   );
 }
 
-/** A picture on its way, as large as it will be. */
-export function Sending({ chosen }: { chosen: ChosenFile }) {
-  const { uploads } = useWorld();
+/** A picture that is being uploaded, in its final size. */
+export function UploadingPicture({ chosen }: { chosen: ChosenFile }) {
+  const { uploads } = useApp();
   const { upload, file, localPicture, spoiler, description } = chosen;
   const { status, progress } = useView(upload);
   return (
@@ -65,8 +65,8 @@ export function Sending({ chosen }: { chosen: ChosenFile }) {
   );
 }
 
-function Describe({ chosen, close }: { chosen: ChosenFile; close: () => void }) {
-  const { uploads } = useWorld();
+function DescribeDialog({ chosen, close }: { chosen: ChosenFile; close: () => void }) {
+  const { uploads } = useApp();
   const [description, setDescription] = useState(chosen.description);
   const [spoiler, setSpoiler] = useState(chosen.spoiler);
   const save = () => {
@@ -80,7 +80,7 @@ function Describe({ chosen, close }: { chosen: ChosenFile; close: () => void }) 
         {chosen.localPicture && <img className="described" src={chosen.localPicture} alt="" />}
         <label>Description, for people who do not see it<input autoFocus maxLength={1000} value={description} onChange={(event) => setDescription(event.target.value)} /></label>
         <label className="check"><input type="checkbox" checked={spoiler} onChange={(event) => setSpoiler(event.target.checked)} /> Spoiler: show it after a click only</label>
-        <p className="answers"><button className="button">Done</button></p>
+        <p className="dialog-buttons"><button className="button">Done</button></p>
       </form>
     </Dialog>,
     document.body,

@@ -1,49 +1,49 @@
 import { useView } from "@confab/client/react";
 import { useRef, useState, type DragEvent } from "react";
 
-import { MOST_FILES } from "../../confab/uploads";
+import { MAX_FILES } from "../../confab/uploads";
 import { FileDocument } from "../../gql";
-import { useWorld } from "../world";
-import type { MessageFile } from "./words";
+import { useApp } from "../appContext";
+import type { MessageFile } from "./format";
 
-const AGAIN_MS = 10_000;
-const MOST_ATTEMPTS = 5;
+const RETRY_MS = 10_000;
+const MAX_ATTEMPTS = 5;
 
-/** A file with addresses that work: they are valid for an hour, and then asked for again. */
+/** A file with addresses that work: they are valid for an hour, and then requested again. */
 export function useFile(given: MessageFile) {
-  const { client } = useWorld();
-  const askedAt = useRef(0);
+  const { client } = useApp();
+  const requestedAt = useRef(0);
   const [attempt, setAttempt] = useState(0);
   const [answer, setAnswer] = useState<{ to: MessageFile; file: MessageFile } | null>(null);
-  /** Null: it is gone, or there is no network. */
-  const ask = async (): Promise<MessageFile | null> => {
+  /** Null: it was removed, or there is no network. */
+  const reload = async (): Promise<MessageFile | null> => {
     const file = await client.api.request(FileDocument, { id: given.id }).then(({ attachment }) => attachment, () => null);
     if (file) setAnswer({ to: given, file });
     return file;
   };
   return {
     file: answer?.to === given ? answer.file : given,
-    ask,
+    reload,
     /** The `key` of the element that loads the file: it loads again after an error, also if the address is still the same. */
     attempt,
-    /** For elements that do not load. A broken file is not asked for all the time. */
-    askAfterError: () => {
-      if (attempt === MOST_ATTEMPTS) return;
-      const wait = Math.max(0, askedAt.current + AGAIN_MS - Date.now());
-      askedAt.current = Date.now() + wait;
-      setTimeout(() => void ask().then(() => setAttempt(attempt + 1)), wait);
+    /** For elements that do not load. Repeated failures have a pause between requests, and end after some attempts. */
+    reloadAfterError: () => {
+      if (attempt === MAX_ATTEMPTS) return;
+      const wait = Math.max(0, requestedAt.current + RETRY_MS - Date.now());
+      requestedAt.current = Date.now() + wait;
+      setTimeout(() => void reload().then(() => setAttempt(attempt + 1)), wait);
     },
   };
 }
 
 /** Adds files to the next message, as many as one takes. */
-export function useAdd(conversationId: string) {
-  const { uploads, tell } = useWorld();
+export function useAddFiles(conversationId: string) {
+  const { uploads, showToast } = useApp();
   const chosen = useView(uploads.chosenFor(conversationId));
   return (files: Iterable<File>) => {
     const all = [...files];
-    const room = Math.max(0, MOST_FILES - chosen.length);
-    if (all.length > room) tell(`A message has at most ${MOST_FILES} files. Send the others with the next one.`);
+    const room = Math.max(0, MAX_FILES - chosen.length);
+    if (all.length > room) showToast(`A message has at most ${MAX_FILES} files. Send the others with the next one.`);
     uploads.add(conversationId, all.slice(0, room));
   };
 }
@@ -51,8 +51,8 @@ export function useAdd(conversationId: string) {
 const hasFiles = (event: DragEvent) => event.dataTransfer.types.includes("Files");
 
 /** Takes files that are dropped on an element. `over`: they are being dragged over it. */
-export function useDrop(conversationId: string, when: boolean) {
-  const add = useAdd(conversationId);
+export function useFileDrop(conversationId: string, when: boolean) {
+  const add = useAddFiles(conversationId);
   const [over, setOver] = useState(false);
   const on = {
     onDragOver: (event: DragEvent) => {

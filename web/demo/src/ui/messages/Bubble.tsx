@@ -9,14 +9,14 @@ import { hueOf, textOf, time } from "../format";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
 import { SystemText } from "../pins/SystemText";
-import { useNewest } from "../presence/usePresence";
+import { useLatestUser } from "../presence/usePresence";
 import { EmojiPicker } from "../reactions/EmojiPicker";
 import { Reactions } from "../reactions/Reactions";
 import { MessageText } from "../text/MessageText";
 import { ThreadLine, ThreadOrigin } from "../threads/ThreadLine";
 import { Ticks, type Status } from "../Ticks";
 import { useLongPress } from "../useLongPress";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { useMessageActions } from "./messageActions";
 
 interface Props {
@@ -26,7 +26,7 @@ interface Props {
   /** True if the previous message is from the same person. */
   follows: boolean;
   /** Highlighted for a moment. */
-  lit: boolean;
+  isHighlighted: boolean;
   status: Status;
   /** The number of messages; -1 if it is not known. */
   setSize: number;
@@ -36,8 +36,8 @@ interface Props {
 
 const RECALL_WITHIN_MS = 120_000;
 
-export function Bubble({ message, showsSenders, follows, lit, status, setSize, isTabStop }: Props) {
-  const { me, tell } = useWorld();
+export function Bubble({ message, showsSenders, follows, isHighlighted, status, setSize, isTabStop }: Props) {
+  const { me, client, showToast } = useApp();
   const actions = useMessageActions();
   const { react, openThread, jump } = actions;
   const article = useRef<HTMLElement>(null);
@@ -45,8 +45,8 @@ export function Bubble({ message, showsSenders, follows, lit, status, setSize, i
   const [picking, setPicking] = useState<HTMLElement | null>(null);
   const [revealed, setRevealed] = useState(false);
   const isBlocked = useIsBlocked(message.sender.id) ?? message.isFromBlocked;
-  const sender = useNewest(message.sender);
-  const quoted = useNewest(message.replyTo?.sender);
+  const sender = useLatestUser(message.sender);
+  const quoted = useLatestUser(message.replyTo?.sender);
   const { replyTo } = message;
   const menuButton = () => article.current!.querySelector<HTMLElement>(".menu-button");
   // Links have their own menu.
@@ -55,13 +55,13 @@ export function Bubble({ message, showsSenders, follows, lit, status, setSize, i
   const isParent = message.seq === 0;
   const reply = isParent ? undefined : actions.reply;
   const position = !isParent ? { "aria-posinset": message.seq, "aria-setsize": setSize } : {};
-  const place = { "data-seq": message.seq, ...position, tabIndex: isTabStop ? 0 : -1 };
-  if (message.contentType === "SYSTEM") return <article className={lit ? "system lit" : "system"} {...place}><SystemText message={message} sender={sender} jump={jump} /></article>;
+  const articleProps = { "data-seq": message.seq, ...position, tabIndex: isTabStop ? 0 : -1 };
+  if (message.contentType === "SYSTEM") return <article className={isHighlighted ? "system highlighted" : "system"} {...articleProps}><SystemText message={message} sender={sender} jump={jump} /></article>;
 
   // In a private conversation everything is from them.
   if (isBlocked && showsSenders && !revealed) {
     return (
-      <article className="system" {...place}>
+      <article className="system" {...articleProps}>
         <span>Message from {sender.displayName}, blocked by you <button className="link" onClick={() => setRevealed(true)}>Show</button></span>
       </article>
     );
@@ -76,10 +76,10 @@ export function Bubble({ message, showsSenders, follows, lit, status, setSize, i
     ...item(message.isPinned ? "Unpin" : "Pin", actions.pin, !recalled),
     ...item("Reply in thread", actions.startThread ?? (message.thread ? openThread : undefined), !recalled || !!message.thread),
     ...item("Edit", actions.edit, own && !recalled),
-    ...item("Recall", actions.recall, !recalled && (actions.mayRecallAll || (own && Date.now() - Date.parse(message.createdAt) < RECALL_WITHIN_MS))),
+    ...item("Recall", actions.recall, !recalled && (actions.mayRecallAll || (own && client.api.now() - Date.parse(message.createdAt) < RECALL_WITHIN_MS))),
     ...item("Remove link previews", actions.suppress, own && message.embeds.length > 0 && !sender.isBot),
     // Browsers offer it on secure pages only.
-    ...item("Copy text", ({ content }) => void navigator.clipboard.writeText(content ?? "").catch(() => tell("The text could not be copied.")), !!navigator.clipboard && !recalled && !!message.content),
+    ...item("Copy text", ({ content }) => void navigator.clipboard.writeText(content ?? "").catch(() => showToast("The text could not be copied.")), !!navigator.clipboard && !recalled && !!message.content),
     ...item("Info", actions.info, own),
     ...item("Report", actions.report, !own && !recalled),
   ];
@@ -87,7 +87,7 @@ export function Bubble({ message, showsSenders, follows, lit, status, setSize, i
   const named = showsSenders && !own && !follows;
 
   return (
-    <article ref={article} className={["bubble", own ? "own" : "", showsSenders ? "grouped" : "", follows ? "follows" : "", recalled ? "recalled" : "", lit ? "lit" : ""].join(" ")} {...place} data-status={own ? status : undefined}>
+    <article ref={article} className={["bubble", own ? "own" : "", showsSenders ? "grouped" : "", follows ? "follows" : "", recalled ? "recalled" : "", isHighlighted ? "highlighted" : ""].join(" ")} {...articleProps} data-status={own ? status : undefined}>
       {named && <Avatar id={sender.id} name={sender.displayName} url={sender.avatarUrl} small />}
       <div className="body" {...longPress}>
         {named ? (

@@ -5,11 +5,11 @@ import { flushSync } from "react-dom";
 
 import { Avatar } from "../Avatar";
 import { Tray } from "../files/Tray";
-import { useAdd } from "../files/useFiles";
+import { useAddFiles } from "../files/useFiles";
 import { textOf } from "../format";
 import { Icon } from "../Icon";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 
 export type NewMessage = Draft & { files: readonly Upload[] };
 
@@ -17,7 +17,7 @@ export interface ComposerProps {
   box: RefObject<HTMLTextAreaElement | null>;
   conversationId: string;
   send: (message: NewMessage) => void;
-  /** The conversation does not exist yet, so nobody is told that the user is typing. */
+  /** The conversation does not exist yet, so no typing signal is sent. */
   isNew?: boolean;
   /** The name of the box. */
   label?: string;
@@ -34,13 +34,13 @@ export interface ComposerProps {
 const EVERYBODY = { id: "*", displayName: "everybody" };
 
 export function Composer({ box, conversationId, send: sendMessage, isNew = false, label = "Message", people, mayMentionAll, replying, editing, sent, done, editLast }: ComposerProps) {
-  const { me, client, drafts, uploads } = useWorld();
+  const { me, client, drafts, uploads } = useApp();
   const files = useView(uploads.chosenFor(conversationId));
-  const add = useAdd(conversationId);
+  const add = useAddFiles(conversationId);
   const mentions = useId();
   const chooser = useRef<HTMLInputElement>(null);
   const attempt = useAttempt();
-  const [text, setText] = useState(() => drafts.of(conversationId));
+  const [text, setText] = useState(() => drafts.get(conversationId));
   const [wanted, setWanted] = useState<string | null>(null);
   const [choice, setChoice] = useState(0);
 
@@ -53,7 +53,7 @@ export function Composer({ box, conversationId, send: sendMessage, isNew = false
   useLayoutEffect(() => {
     if (!editing) return;
     setText(editing.content ?? "");
-    return () => setText(drafts.of(conversationId));
+    return () => setText(drafts.get(conversationId));
   }, [editing]);
   useLayoutEffect(() => {
     box.current!.style.height = "0";
@@ -65,7 +65,7 @@ export function Composer({ box, conversationId, send: sendMessage, isNew = false
 
   const change = (value: string) => {
     setText(value);
-    if (!editing) drafts.keep(conversationId, value);
+    if (!editing) drafts.set(conversationId, value);
     const upToCaret = value.slice(0, box.current!.selectionStart);
     setWanted(/(?:^|\s)@([\p{L}\p{N} ]{0,30})$/u.exec(upToCaret)?.[1] ?? null);
     setChoice(0);
@@ -77,9 +77,9 @@ export function Composer({ box, conversationId, send: sendMessage, isNew = false
     const caret = box.current!.selectionStart;
     const start = text.lastIndexOf("@", caret - 1);
     const value = `${text.slice(0, start)}@${name} ${text.slice(caret)}`;
-    if (!editing) drafts.keep(conversationId, value);
+    if (!editing) drafts.set(conversationId, value);
     setWanted(null);
-    // At once: the next key may come before the next frame.
+    // At once: the user may press the next key before the next frame.
     flushSync(() => setText(value));
     box.current!.setSelectionRange(start + name.length + 2, start + name.length + 2);
   };
@@ -106,7 +106,7 @@ export function Composer({ box, conversationId, send: sendMessage, isNew = false
       ...(replying && { replyToId: replying.id }),
     });
     sent();
-    drafts.keep(conversationId, "");
+    drafts.set(conversationId, "");
     setText("");
     setWanted(null);
     done();

@@ -4,13 +4,13 @@ import { ReceiptsDocument, type ReceiptsQuery } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, plural, time } from "../format";
-import { useNewest } from "../presence/usePresence";
+import { useLatestUser } from "../presence/usePresence";
 import { Ticks } from "../Ticks";
-import { useAnswer, useLiveEvents, useWorld } from "../world";
+import { useAnswer, useLiveEvents, useApp } from "../appContext";
 
 /** The people who have received and read the user's message; updated while it is open. */
 export function MessageInfo({ message, close }: { message: Message; close: () => void }) {
-  const { answers } = useWorld();
+  const { answers } = useApp();
   const { data } = useAnswer(ReceiptsDocument, { id: message.id });
   useLiveEvents((event) => {
     if (event.__typename === "ReceiptAdvanced" && event.conversationId === message.conversationId) answers.refresh(ReceiptsDocument);
@@ -32,7 +32,7 @@ export function MessageInfo({ message, close }: { message: Message; close: () =>
 type ReceiptNode = NonNullable<NonNullable<ReceiptsQuery["message"]>["receipts"]>["edges"][number]["node"];
 
 function Receipt({ user: given, status, deliveredAt, readAt }: ReceiptNode) {
-  const user: User = useNewest(given);
+  const user: User = useLatestUser(given);
   const when = (at: string) => `${day(at)}, ${time(at)}`;
   return (
     <li>

@@ -4,7 +4,7 @@ import { memo, useEffect, useMemo, useState, type ReactNode } from "react";
 import { plural } from "../format";
 import { Icon } from "../Icon";
 import { statusOf, type Status } from "../Ticks";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { Bubble } from "./Bubble";
 import { rowsOf, seqOf, type Row } from "./messageRows";
 import { PendingBubble } from "./PendingBubble";
@@ -18,7 +18,7 @@ interface Props {
   /** The user's messages that are not stored yet. */
   pending: readonly PendingMessage[];
   loaded: boolean;
-  /** How far a private conversation has got at the other person; null without. */
+  /** How far the other person of a private conversation has received and read it; null elsewhere. */
   receipts: Session | null;
   /** The number of unread messages; undefined: those below the visible part. */
   unread: number | undefined;
@@ -35,7 +35,7 @@ interface Props {
   /** Begins at the newest message, not at the line. */
   fromEnd: boolean;
   loadOlder: (() => Promise<unknown>) | null;
-  /** Null if the newest message is there. */
+  /** Null if the newest message is loaded. */
   loadNewer: (() => Promise<unknown>) | null;
   goToNewest: () => void;
   /** The name of the list. */
@@ -50,12 +50,12 @@ const HIGHLIGHT_MS = 2500;
 
 /** The messages of a conversation. Only those near the visible part are in the document. */
 export function MessageList({ part, loaded, label = "Messages", empty = "No messages yet. Say hello!", top, ...props }: Props) {
-  const { me } = useWorld();
+  const { me } = useApp();
   const { messages, pending, showsSenders, loadOlder } = props;
   const rows = useMemo(() => rowsOf(messages, pending, me, showsSenders), [messages, pending, me, showsSenders]);
   const loading = !loaded && <div className="skeletons bubbles" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>;
   const above = loading || (!loadOlder && top);
-  // Once they are loaded, the list begins where the user left it, whatever was written meanwhile.
+  // When the messages are loaded, the list begins where the user left it, also if new ones were written meanwhile.
   if (rows.length) return <Rows key={`${part} ${loaded}`} rows={rows} label={label} above={above} {...props} />;
   return (
     <div className="history">
@@ -70,8 +70,8 @@ export function MessageList({ part, loaded, label = "Messages", empty = "No mess
 type RowsProps = Omit<Props, "part" | "loaded" | "label" | "empty" | "top"> & { rows: Row[]; label: string; above: ReactNode };
 
 function Rows({ rows, label, above, messages, receipts, showsSenders, line, watched, target, onSeen, fromEnd, loadOlder, loadNewer, goToNewest, unread }: RowsProps) {
-  const { me } = useWorld();
-  const [lit, setLit] = useState<Target | null>(null);
+  const { me } = useApp();
+  const [highlighted, setHighlighted] = useState<Target | null>(null);
   const firstNew = useMemo(
     () => (line === null ? undefined : messages.find((each) => each.seq > line && each.sender.id !== me && each.contentType !== "SYSTEM")),
     [messages, line, me],
@@ -83,7 +83,7 @@ function Rows({ rows, label, above, messages, receipts, showsSenders, line, watc
     firstNewIndex: indexOf(firstNew?.seq),
     targetIndex: indexOf(target?.seq),
     target,
-    show: setLit,
+    show: setHighlighted,
     watched,
     fromEnd,
     onSeen,
@@ -92,9 +92,9 @@ function Rows({ rows, label, above, messages, receipts, showsSenders, line, watc
   });
 
   useEffect(() => {
-    const timer = lit && setTimeout(() => setLit(null), HIGHLIGHT_MS);
+    const timer = highlighted && setTimeout(() => setHighlighted(null), HIGHLIGHT_MS);
     return () => clearTimeout(timer ?? undefined);
-  }, [lit]);
+  }, [highlighted]);
 
   const count = unread ?? below;
   const newest = loadNewer ? -1 : (messages.at(-1)?.seq ?? -1);
@@ -118,7 +118,7 @@ function Rows({ rows, label, above, messages, receipts, showsSenders, line, watc
                   row={row}
                   showsSenders={showsSenders}
                   follows={"follows" in row && row.follows && !isNew}
-                  lit={!!lit && seqOf(row) === lit.seq}
+                  isHighlighted={!!highlighted && seqOf(row) === highlighted.seq}
                   status={message && statusOf(message, receipts)}
                   setSize={newest}
                   isTabStop={row.key === tabStop}
@@ -143,7 +143,7 @@ interface ContentProps {
   row: Row;
   showsSenders: boolean;
   follows: boolean;
-  lit: boolean;
+  isHighlighted: boolean;
   status: Status | null;
   setSize: number;
   isTabStop: boolean;
@@ -160,7 +160,7 @@ const RowContent = memo(function RowContent({ row, status, ...props }: ContentPr
 });
 
 /** The seq of the message in the middle of the displayed history; 0 if its newest message is on the screen, null without a history. */
-export function placeOnScreen(): number | null {
+export function seqOnScreen(): number | null {
   const list = document.querySelector<HTMLElement>(".messages");
   const articles = [...(list?.querySelectorAll<HTMLElement>("article[data-seq]") ?? [])];
   if (!list || !articles.length) return null;

@@ -1,14 +1,14 @@
 import type { PendingMessage, Upload } from "@confab/client";
 
-import { Sending, Tray } from "../files/Tray";
+import { UploadingPicture, Tray } from "../files/Tray";
 import { plural, time } from "../format";
 import { MessageText } from "../text/MessageText";
 import { Ticks } from "../Ticks";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 
 /** A message that waits for its files or for the server, or that the server refused. */
 export function PendingBubble({ item: { key, draft, files, writtenAt, failure } }: { item: PendingMessage }) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const status = failure ? "failed" : "pending";
   const discard = () => client.discard(key);
   return (
@@ -36,7 +36,7 @@ export function PendingBubble({ item: { key, draft, files, writtenAt, failure } 
 
 /** Files that are still being uploaded. */
 function WaitingFiles({ files }: { files: readonly Upload[] }) {
-  const { uploads } = useWorld();
+  const { uploads } = useApp();
   const chosen = files.map(uploads.chosenAs);
   const pictures = chosen.filter(({ localPicture, upload }) => localPicture && upload.get().status !== "failed");
   const others = chosen.filter((each) => !pictures.includes(each));
@@ -44,7 +44,7 @@ function WaitingFiles({ files }: { files: readonly Upload[] }) {
     <>
       {pictures.length > 0 && (
         <div className="attachments">
-          <div className="gallery" data-count={Math.min(pictures.length, 4)}>{pictures.map((each) => <Sending key={each.key} chosen={each} />)}</div>
+          <div className="gallery" data-count={Math.min(pictures.length, 4)}>{pictures.map((each) => <UploadingPicture key={each.key} chosen={each} />)}</div>
         </div>
       )}
       {others.length > 0 && <Tray files={others} isSent />}
@@ -54,7 +54,7 @@ function WaitingFiles({ files }: { files: readonly Upload[] }) {
 
 /** Files that the server has. */
 function SentFiles({ ids }: { ids: readonly string[] }) {
-  const { uploads } = useWorld();
+  const { uploads } = useApp();
   const previews = ids.flatMap((id) => uploads.localPictureOf(id) ?? []);
   return (
     <>

@@ -3,9 +3,9 @@ import type { Message } from "@confab/client";
 import { createContext, useContext, useState, type ReactNode } from "react";
 
 import { ReportDialog } from "../moderation/ReportDialog";
-import { usePinning } from "../pins/usePins";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { usePinning } from "../pins/usePinning";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 import { MessageInfo } from "./MessageInfo";
 import { useLatestActions } from "./useLatestActions";
 import type { Pane } from "./useMessagePane";
@@ -59,7 +59,7 @@ interface Props {
 }
 
 export function MessageActionsProvider({ pane, rights, children }: Props) {
-  const { client, confirm } = useWorld();
+  const { client, confirm } = useApp();
   const attempt = useAttempt();
   const pin = usePinning();
   const [reported, setReported] = useState<Message | null>(null);

@@ -16,7 +16,7 @@ export interface MessageRow {
 
 export type Row = MessageRow | { key: string; pending: PendingMessage };
 
-const TOGETHER_MS = 5 * 60_000;
+const GROUPED_WITHIN_MS = 5 * 60_000;
 
 export function rowsOf(messages: readonly Message[], pending: readonly PendingMessage[], me: string, showsSenders: boolean): Row[] {
   let previous: Message | undefined;
@@ -28,7 +28,7 @@ export function rowsOf(messages: readonly Message[], pending: readonly PendingMe
       !newDay &&
       previous?.sender.id === message.sender.id &&
       previous.contentType !== "SYSTEM" &&
-      Date.parse(message.createdAt) - Date.parse(previous.createdAt) < TOGETHER_MS;
+      Date.parse(message.createdAt) - Date.parse(previous.createdAt) < GROUPED_WITHIN_MS;
     previous = message;
     previousDay = ownDay;
     // The user's own message keeps its key when the server stores it.
@@ -45,13 +45,13 @@ export const seqOf = (row: Row | undefined) => (row && "message" in row ? row.me
 const LINE_PX = 21;
 const BUBBLE_PX = 15;
 const LETTER_PX = 7.3;
-const WIDEST_PX = 600;
+const MAX_BUBBLE_PX = 600;
 
 /** An estimate in CSS pixels, so that the scroll bar moves less when rows are measured. width: that of the list. */
 export function estimatedHeight(row: Row, width: number): number {
   if (!("message" in row)) return 60;
   const { message, newDay, follows, isNamed } = row;
-  const letters = Math.max(10, Math.min(WIDEST_PX, 0.78 * width) / LETTER_PX);
+  const letters = Math.max(10, Math.min(MAX_BUBBLE_PX, 0.78 * width) / LETTER_PX);
   const content = message.state === "RECALLED" ? "" : (message.content ?? "");
   const lines = content.split("\n").reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / letters)), 0);
   return (

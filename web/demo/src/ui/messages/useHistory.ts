@@ -19,9 +19,9 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
   const [opened, setOpened] = useState(false);
   const wanted = useRef(part);
   const parts = useRef(part);
-  const held = useRef(now);
-  if (wanted.current === part && (now.status !== "loading" || held.current.status === "loading")) held.current = now;
-  const { status, messages, hasOlder, hasNewer } = held.current;
+  const displayed = useRef(now);
+  if (wanted.current === part && (now.status !== "loading" || displayed.current.status === "loading")) displayed.current = now;
+  const { status, messages, hasOlder, hasNewer } = displayed.current;
 
   /** Resolves to false if the messages could not be loaded. */
   const jump = async (seq: number | null): Promise<boolean> => {
@@ -42,7 +42,7 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
 
   const isReady = status !== "loading" && session !== undefined;
   const first = beginAt ?? (session && session.unreadCount > 0 ? session.readSeq + 1 : null);
-  const isElsewhere = first !== null && !includes(held.current, first);
+  const isElsewhere = first !== null && !includes(displayed.current, first);
   if (isReady && !opened && !isElsewhere) setOpened(true);
   const mustJump = isReady && !opened && isElsewhere;
   useEffect(() => {
@@ -52,7 +52,7 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
   const load = { older: () => history.loadOlder().catch(() => {}), newer: () => history.loadNewer().catch(() => {}) };
   return {
     messages: opened ? messages : NONE,
-    /** The user's messages that are not stored yet. Empty while the newest message is not there. */
+    /** The user's messages that are not stored yet. Empty while the newest message is not loaded. */
     pending: opened && hasNewer ? [] : now.pending,
     loaded: opened && status === "ready",
     /** True if the user may not read the history. */
@@ -60,9 +60,9 @@ export function useHistory(history: History, session: Pick<Session, "unreadCount
     /** Changes when another part is displayed. */
     part,
     loadOlder: opened && hasOlder ? load.older : null,
-    /** Null if the newest message is there. */
+    /** Null if the newest message is loaded. */
     loadNewer: opened && hasNewer ? load.newer : null,
-    /** Displays the part with this message, or with its neighbours if it is gone. Returns false without a network. */
+    /** Displays the part with this message, or with its neighbours if it was removed. Returns false without a network. */
     goTo: async (seq: number) => messages.some((each) => each.seq === seq) || jump(seq),
     goToNewest: () => void jump(null),
   };

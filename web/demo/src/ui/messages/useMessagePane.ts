@@ -1,7 +1,7 @@
 import type { History, Message } from "@confab/client";
 import { useRef, useState } from "react";
 
-import { useWatched, useWorld } from "../world";
+import { useWatched, useApp } from "../appContext";
 import { useHistory } from "./useHistory";
 import { useMarkRead, useNewMessagesLine, type ReadState } from "./useReading";
 import { useTarget, type Target } from "./useTarget";
@@ -23,21 +23,21 @@ export type Pane = ReturnType<typeof useMessagePane>;
 
 /** The messages of a conversation, channel or thread, what the user has read of them, and what the user is writing. */
 export function useMessagePane({ conversationId, history, read, seq, beginning, covered = false, isThread = false }: Options) {
-  const { me, tell } = useWorld();
+  const { me, showToast } = useApp();
   const { messages, pending, loaded, isRefused, part, loadOlder, loadNewer, ...moves } = useHistory(history, read, beginning?.seq ?? null);
   const { target, fromEnd, show, toNewest } = useTarget(seq, beginning, moves, isThread);
   const watched = useWatched() && !covered;
   const markRead = useMarkRead(conversationId, read, watched);
   const live = !loadNewer;
-  const [line, see] = useNewMessagesLine({ me, read, messages, pending, ready: loaded, live });
+  const [line, markSeen] = useNewMessagesLine({ me, read, messages, pending, ready: loaded, live });
   const [replying, setReplying] = useState<Message | null>(null);
   const [editing, setEditing] = useState<Message | null>(null);
   const box = useRef<HTMLTextAreaElement>(null);
 
   const jump = async (to: number) => {
-    if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
+    if (!(await show({ seq: to }))) showToast("The message didn't load. Try again when you are online.");
   };
-  const onSeen = (upTo: number) => (markRead(upTo), see(upTo));
+  const onSeen = (upTo: number) => (markRead(upTo), markSeen(upTo));
   return {
     messages,
     isRefused,

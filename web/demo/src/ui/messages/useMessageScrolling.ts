@@ -10,7 +10,7 @@ interface Options {
   me: string;
   /** The row with the line "New messages"; -1 without one. */
   firstNewIndex: number;
-  /** The row of the target; -1 if it is not there. */
+  /** The row of the target; -1 if it is not loaded. */
   targetIndex: number;
   target: Target | null;
   /** Called when a target that is not quiet has been scrolled to. */
@@ -23,7 +23,7 @@ interface Options {
 }
 
 const AT_END_PX = 60;
-/** More is loaded before the user gets to the end of what is there. */
+/** More is loaded before the user reaches the end of the loaded messages. */
 const NEAR_SCREENS = 2.5;
 /** For this time after a jump to the end, the list jumps there again when rows turn out to be higher, unless the user scrolls. */
 const SETTLE_MS = 1000;
@@ -54,10 +54,10 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
   const seen = useRef(-1);
   const [newestAtFirst] = useState(() => (loadNewer ? Infinity : newestSeq(rows)));
   const loading = useRef(false);
-  const looking = useRef(0);
+  const reportFrame = useRef(0);
   const isAtLine = useRef(false);
   const virtualizerHeight = useRef(0);
-  const isTold = useRef(false);
+  const isScrolledByCode = useRef(false);
   const settlesUntil = useRef(0);
   /** The height of the list and its scroll position while it settles. */
   const settling = useRef({ total: -1, top: 0 });
@@ -110,13 +110,13 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
 
   const toLine = () => {
     settlesUntil.current = 0;
-    isAtLine.current = isTold.current = true;
+    isAtLine.current = isScrolledByCode.current = true;
     virtualizer.options.scrollPaddingStart = height() / 4;
     virtualizer.scrollToIndex(firstNewIndex, { align: "start" });
   };
   const toEnd = (behavior: "auto" | "smooth" = "auto") => {
     isAtLine.current = false;
-    isTold.current = true;
+    isScrolledByCode.current = true;
     settlesUntil.current = behavior === "auto" ? performance.now() + SETTLE_MS : 0;
     settling.current = { total: -1, top: 0 };
     virtualizer.scrollToEnd({ behavior });
@@ -124,7 +124,7 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
   const toRow = (index: number, align: "center" | "auto") => {
     settlesUntil.current = 0;
     isAtLine.current = false;
-    isTold.current = true;
+    isScrolledByCode.current = true;
     virtualizer.options.scrollPaddingStart = 0;
     virtualizer.scrollToIndex(index, { align });
   };
@@ -142,14 +142,14 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     const bottom = (virtualizer.scrollOffset ?? 0) + height();
     return virtualizer.getVirtualItems().reduce((newest, { index, end }) => (end <= bottom + 1 ? Math.max(newest, seqOf(rows[index]) ?? 0) : newest), 0);
   };
-  const look = () => {
-    if (looking.current || newestInView() <= seen.current) return;
-    looking.current = requestAnimationFrame(() => {
-      looking.current = 0;
-      if (box.current) lookNow();
+  const scheduleReportSeen = () => {
+    if (reportFrame.current || newestInView() <= seen.current) return;
+    reportFrame.current = requestAnimationFrame(() => {
+      reportFrame.current = 0;
+      if (box.current) reportSeen();
     });
   };
-  const lookNow = () => {
+  const reportSeen = () => {
     const newest = newestOnScreen(box.current!);
     if (newest <= seen.current) return;
     seen.current = newest;
@@ -169,7 +169,7 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     if (isSettling && belowPx > 2) virtualizer.scrollToEnd();
     before.current.atEnd = isSettling || (!loadNewer && belowPx < AT_END_PX);
     setAtEnd(before.current.atEnd);
-    if (watched) look();
+    if (watched) scheduleReportSeen();
     const near = NEAR_SCREENS * height();
     const load = top <= near && loadOlder ? loadOlder : belowPx <= near ? loadNewer : null;
     if (!load || loading.current) return;
@@ -225,12 +225,12 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
         article.focus({ preventScroll: true });
       }
     }
-    const wasMoved = hasNew || isTold.current;
-    isTold.current = false;
-    if (hasNew && watched && box.current!.querySelector("article")) lookNow(); // At once, so that the line is not placed above visible messages.
+    const wasMoved = hasNew || isScrolledByCode.current;
+    isScrolledByCode.current = false;
+    if (hasNew && watched && box.current!.querySelector("article")) reportSeen(); // At once, so that the line is not placed above visible messages.
     check(wasMoved ? box.current!.scrollTop : (virtualizer.scrollOffset ?? 0));
   });
-  useEffect(() => () => cancelAnimationFrame(looking.current), []);
+  useEffect(() => () => cancelAnimationFrame(reportFrame.current), []);
 
   // The composer grows, a keyboard opens, a thread is opened, the window is resized.
   useEffect(() => {

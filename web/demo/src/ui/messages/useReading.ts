@@ -1,19 +1,19 @@
 import type { ConfabError, Message, PendingMessage, Session } from "@confab/client";
 import { useEffect, useRef, useState } from "react";
 
-import { useOnline, useWorld } from "../world";
+import { useOnline, useApp } from "../appContext";
 
-const TOGETHER_MS = 200;
-const AGAIN_MS = 2000;
+const MIN_INTERVAL_MS = 200;
+const RETRY_MS = 2000;
 
 /** How far the user has read a conversation. */
 export type ReadState = Pick<Session, "readSeq" | "unreadCount" | "unreadStatus">;
 
 /**
- * Marks as read what has been on the screen while the user looked at it, and nothing else. Scrolling sends a mark at most every 200 ms.
+ * Marks only those messages as read that were on the screen while the user looked at it. Scrolling sends a mark at most every 200 ms.
  */
 export function useMarkRead(conversationId: string, read: ReadState | null | undefined, watched: boolean) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const online = useOnline();
   const [seen, setSeen] = useState(-1);
   const [tries, setTries] = useState(0);
@@ -41,8 +41,8 @@ export function useMarkRead(conversationId: string, read: ReadState | null | und
         if (tryAgain) setTries((count) => count + 1);
       }, wait);
     mark().then(
-      () => again(TOGETHER_MS, true),
-      (error: ConfabError) => again(AGAIN_MS, error.isRetryable),
+      () => again(MIN_INTERVAL_MS, true),
+      (error: ConfabError) => again(RETRY_MS, error.isRetryable),
     );
   }, [due, seen, tries]);
   // The user has left: a mark that waits for the one before is sent at once.
@@ -51,7 +51,7 @@ export function useMarkRead(conversationId: string, read: ReadState | null | und
   return (seq: number) => setSeen((now) => Math.max(now, seq));
 }
 
-interface Shown {
+interface Options {
   me: string;
   read: ReadState | null | undefined;
   messages: readonly Message[];
@@ -65,9 +65,9 @@ interface Shown {
  * The seq after which the line "New messages" is, or null if there is none. The line is above what was unread when the conversation
  * was opened, or arrived while the user did not see it. The user's own next message removes it.
  *
- * Returns also a function that tells which message was seen last.
+ * Also returns a function to report the last message that was seen.
  */
-export function useNewMessagesLine({ me, read, messages, pending, ready, live }: Shown) {
+export function useNewMessagesLine({ me, read, messages, pending, ready, live }: Options) {
   const [line, setLine] = useState<number | null>(null);
   const seen = useRef(-1);
   const known = useRef<number | null>(null); // The newest message when this was last rendered, if the newest was there.

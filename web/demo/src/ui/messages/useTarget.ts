@@ -8,7 +8,7 @@ export interface Target {
   isQuiet?: boolean;
 }
 
-interface History {
+interface HistoryNavigation {
   goTo: (seq: number) => Promise<boolean>;
   goToNewest: () => void;
 }
@@ -19,17 +19,17 @@ interface History {
  */
 export function useBeginning(seq: number | null, threadSeq: number | null = null): Target | null {
   return useState<Target | null>(() => {
-    const { place } = entryNow();
-    if (place !== undefined) return place ? { seq: place, isQuiet: true } : null;
+    const { seqOnScreen } = entryNow();
+    if (seqOnScreen !== undefined) return seqOnScreen ? { seq: seqOnScreen, isQuiet: true } : null;
     return seq !== null ? { seq } : threadSeq !== null ? { seq: threadSeq, isQuiet: true } : null;
   })[0];
 }
 
 /**
  * The message to show in an open conversation. It follows the address and the browser's history: forward to a result of the search, and
- * back to where the user was. The history keeps no place of a thread.
+ * back to where the user was. The history keeps no position in a thread.
  */
-export function useTarget(seq: number | null, beginning: Target | null, { goTo, goToNewest }: History, isThread = false) {
+export function useTarget(seq: number | null, beginning: Target | null, { goTo, goToNewest }: HistoryNavigation, isThread = false) {
   const [target, setTarget] = useState(beginning);
   const [fromEnd, setFromEnd] = useState(false);
   const entry = useEntry();
@@ -53,8 +53,8 @@ export function useTarget(seq: number | null, beginning: Target | null, { goTo, 
     before.current = entry;
     if (isForward && !entry.search && seq !== null) void show({ seq });
     if (isThread) return;
-    if (isBack && entry.place) void show({ seq: entry.place, isQuiet: true });
-    if (isBack && entry.place === 0) toNewest();
+    if (isBack && entry.seqOnScreen) void show({ seq: entry.seqOnScreen, isQuiet: true });
+    if (isBack && entry.seqOnScreen === 0) toNewest();
   }, [entry]);
 
   return { target, fromEnd, show, toNewest };

@@ -4,19 +4,19 @@ import { useEffect, useState } from "react";
 import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery, type NamesOfQuery } from "../../gql";
 import { Avatar } from "../Avatar";
 import { nameOf } from "../presence/usePresence";
-import { useWorld } from "../world";
-import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditWords";
+import { useApp } from "../appContext";
+import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditText";
 import { List } from "./List";
 import { usePages } from "./usePages";
-import { when } from "./words";
+import { when } from "./format";
 
 /** Who changed what, newest first. */
 export function AuditTab({ workspace }: { workspace: NonNullable<ModeratorRightsQuery["workspace"]> }) {
   const [group, setGroup] = useState<ActionGroup | null>(null);
   const pages = usePages(AuditLogDocument, { workspaceId: workspace.id, actions: group && actionsOf(group) }, ({ auditLog }) => auditLog);
   const people = usePeople(pages.rows?.flatMap(idsIn) ?? []);
-  const places = [...workspace.roles, ...workspace.categories, ...workspace.channels.edges.map(({ node }) => node)];
-  const names = new Map([...people, ...places.map(({ id, name }) => [id, name.replace(/^@/, "")] as const)]);
+  const namedObjects = [...workspace.roles, ...workspace.categories, ...workspace.channels.edges.map(({ node }) => node)];
+  const names = new Map([...people, ...namedObjects.map(({ id, name }) => [id, name.replace(/^@/, "")] as const)]);
   return (
     <>
       <div className="moderation-filters" role="group" aria-label="Kind of change">
@@ -68,13 +68,13 @@ function idsIn({ targetId, before, after }: AuditRow): string[] {
   return [targetId ?? [], values as string[]].flat().filter((id) => !OF_THING.test(id));
 }
 
-const MOST_NAMES = 100;
+const MAX_NAMES = 100;
 
 /** The names of those ids that are people. */
 function usePeople(ids: string[]): NamesById {
-  const { client } = useWorld();
+  const { client } = useApp();
   const [names, setNames] = useState<NamesById>(new Map());
-  const wanted = [...new Set(ids)].filter((id) => !names.has(id) && !isErased(id)).slice(0, MOST_NAMES);
+  const wanted = [...new Set(ids)].filter((id) => !names.has(id) && !isErased(id)).slice(0, MAX_NAMES);
   const key = JSON.stringify(wanted);
   useEffect(() => {
     if (key === "[]") return;

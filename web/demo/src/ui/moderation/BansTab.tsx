@@ -1,20 +1,20 @@
 import { BansDocument, UnbanUserDocument, type BanPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { nameOf } from "../presence/usePresence";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import { List } from "./List";
 import { usePages } from "./usePages";
-import { when } from "./words";
+import { when } from "./format";
 
-/** Who may not come back into the workspace. */
+/** The users who may not join the workspace again. */
 export function BansTab({ workspaceId }: { workspaceId: string }) {
-  const { confirm } = useWorld();
-  const run = useDo();
+  const { confirm } = useApp();
+  const mutate = useMutation();
   const pages = usePages(BansDocument, { workspaceId }, ({ bans }) => bans);
   const lift = async ({ user }: BanPartsFragment) => {
     const question = { title: `Lift the ban on ${nameOf(user)}?`, text: "They can join the workspace again.", verb: "Lift ban" };
-    if ((await confirm(question)) && (await run(UnbanUserDocument, { workspaceId, userId: user.id }))) pages.change((ban) => ban.user.id === user.id, null);
+    if ((await confirm(question)) && (await mutate(UnbanUserDocument, { workspaceId, userId: user.id }))) pages.change((ban) => ban.user.id === user.id, null);
   };
   return (
     <List label="Bans" pages={pages} empty={["Nobody is banned", "Ban a member in the list of members, or from a report."]}>

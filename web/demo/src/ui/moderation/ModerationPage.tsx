@@ -4,7 +4,7 @@ import { ModeratorRightsDocument } from "../../gql";
 import { Icon } from "../Icon";
 import { BackButton } from "../search/buttons";
 import { go } from "../route";
-import { useAnswer, useWorld } from "../world";
+import { useAnswer, useApp } from "../appContext";
 import { AuditTab } from "./AuditTab";
 import { BansTab } from "./BansTab";
 import { ReportsTab } from "./ReportsTab";
@@ -18,7 +18,7 @@ const TABS = [
 
 /** Reports, bans and the audit log of a workspace, as far as the user may see them. */
 export function ModerationPage({ workspaceId }: { workspaceId: string }) {
-  const { answers } = useWorld();
+  const { answers } = useApp();
   const { data, error } = useAnswer(ModeratorRightsDocument, { id: workspaceId });
   const [chosen, choose] = useState<string | null>(null);
   const may = rightsFrom(data?.workspace?.viewerPermissions);

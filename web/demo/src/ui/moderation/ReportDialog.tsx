@@ -4,22 +4,22 @@ import { useState } from "react";
 import { ReportMessageDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { textOf } from "../format";
-import { useNewest } from "../presence/usePresence";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
-import { REASONS, type Reason } from "./words";
+import { useLatestUser } from "../presence/usePresence";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
+import { REASONS, type Reason } from "./format";
 
 /** Reports a message to the moderators. */
 export function ReportDialog({ message, close }: { message: Message; close: () => void }) {
-  const { tell } = useWorld();
-  const sender = useNewest(message.sender);
-  const run = useDo();
+  const { showToast } = useApp();
+  const sender = useLatestUser(message.sender);
+  const mutate = useMutation();
   const [reason, setReason] = useState<Reason>("SPAM");
   const [note, setNote] = useState("");
   const submit = async () => {
-    if (!(await run(ReportMessageDocument, { messageId: message.id, reason, note: note.trim() || null }))) return;
+    if (!(await mutate(ReportMessageDocument, { messageId: message.id, reason, note: note.trim() || null }))) return;
     close();
-    tell("Thank you. The moderators see your report now.");
+    showToast("Thank you. The moderators see your report now.");
   };
   return (
     <Dialog title="Report this message" close={close}>
@@ -32,7 +32,7 @@ export function ReportDialog({ message, close }: { message: Message; close: () =
         </label>
         <label>Note for the moderators, if you like<input value={note} maxLength={500} onChange={(event) => setNote(event.target.value)} /></label>
         <p className="hint">The moderators see your name. {sender.displayName} does not see that you report them.</p>
-        <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
+        <div className="dialog-buttons"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
       </form>
     </Dialog>
   );

@@ -7,12 +7,12 @@ import { Icon } from "../Icon";
 import { Menu } from "../Menu";
 import { nameOf } from "../presence/usePresence";
 import { pathTo } from "../route";
-import { useAttempt, useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt, useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import { List } from "./List";
 import type { May } from "./rights";
 import { usePages } from "./usePages";
-import { accused, OUTCOMES, REASONS, when, type Outcome } from "./words";
+import { reportedUser, OUTCOMES, REASONS, when, type Outcome } from "./format";
 
 interface Action {
   outcome: Outcome;
@@ -62,14 +62,14 @@ export function ReportsTab({ workspaceId, may }: { workspaceId: string; may: May
 }
 
 function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: string; report: ReportPartsFragment; may: May; resolved: () => void }) {
-  const { client, confirm, me } = useWorld();
-  const run = useDo();
+  const { client, confirm, me } = useApp();
+  const mutate = useMutation();
   const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
-  const person = accused(report);
+  const person = reportedUser(report);
   const resolve = async (action: Outcome) => {
     setBusy(true);
-    const done = await run(ResolveReportDocument, { reportId: report.id, action });
+    const done = await mutate(ResolveReportDocument, { reportId: report.id, action });
     setBusy(false);
     if (!done) return;
     if (MEMBERSHIP.has(action)) void attempt(client.reloadWorkspaces());
@@ -102,7 +102,7 @@ function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: strin
         {action ? (
           <small className="outcome"><Icon name="shield" /> {OUTCOMES[action]}{report.resolvedBy && ` by ${nameOf(report.resolvedBy)}`}</small>
         ) : (
-          <span className="answers">
+          <span className="dialog-buttons">
             <button className="button quiet" disabled={busy} onClick={() => void resolve("NONE")}>Close without action</button>
             {actions.length > 0 && <Menu label="Act on this report" text="Act" disabled={busy} items={actions.map((action) => ({ label: action.label, danger: action.outcome === "BAN" || action.outcome === "KICK", run: () => void ask(action) }))} />}
           </span>

@@ -1,19 +1,19 @@
 import { useEffect, useState } from "react";
 
 import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment } from "../../gql";
-import { useDo } from "../useDo";
-import { useAnswer, useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useAnswer, useApp } from "../appContext";
 import { LEVELS } from "./levels";
 
 /** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
 const DELAYS: [number, string][] = [[0, "Do not wait"], [10, "10 seconds"], [30, "30 seconds"], [60, "1 minute"], [300, "5 minutes"]];
-const NIGHT = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
-const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const DEFAULT_TIMES = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
+const LOCAL_TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The settings for all devices of the user. Each is stored when it is changed. */
 export function SettingsForm() {
-  const run = useDo();
-  const { answers } = useWorld();
+  const mutate = useMutation();
+  const { answers } = useApp();
   const { data, error } = useAnswer(NotificationSettingsDocument, {});
   /** Changes that the server has not confirmed yet. */
   const [changing, setChanging] = useState<Changes>({});
@@ -22,7 +22,7 @@ export function SettingsForm() {
   const settings = { ...data.notificationSettings, ...changing };
   const set = async (input: Changes) => {
     setChanging((now) => ({ ...now, ...input }));
-    const done = await run(SetNotificationSettingsDocument, { input });
+    const done = await mutate(SetNotificationSettingsDocument, { input });
     if (done) answers.put(NotificationSettingsDocument, {}, { notificationSettings: done.setNotificationSettings });
     setChanging((now) => without(now, input));
     return done !== null;
@@ -70,11 +70,11 @@ interface Props {
 
 function DoNotDisturb({ settings, set }: Props) {
   const { doNotDisturbFrom: from, doNotDisturbTo: to, timeZone } = settings;
-  const { tell } = useWorld();
+  const { showToast } = useApp();
   const isOn = !!from && !!to;
   const setTimes = async (doNotDisturbFrom: string, doNotDisturbTo: string) => {
     if (doNotDisturbFrom !== doNotDisturbTo) return set({ doNotDisturbFrom, doNotDisturbTo });
-    tell("The two times must differ.");
+    showToast("The two times must differ.");
     return false;
   };
   return (
@@ -84,7 +84,7 @@ function DoNotDisturb({ settings, set }: Props) {
         <input
           type="checkbox"
           checked={isOn}
-          onChange={(event) => void set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
+          onChange={(event) => void set(event.target.checked ? { ...DEFAULT_TIMES, timeZone: LOCAL_TIME_ZONE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
         />
       </label>
       {isOn && (
@@ -95,7 +95,7 @@ function DoNotDisturb({ settings, set }: Props) {
           </div>
           <p className="hint">
             Times are in {timeZone.replaceAll("_", " ")}.{" "}
-            {timeZone !== HERE && <button type="button" className="link" onClick={() => void set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
+            {timeZone !== LOCAL_TIME_ZONE && <button type="button" className="link" onClick={() => void set({ timeZone: LOCAL_TIME_ZONE })}>Use {LOCAL_TIME_ZONE.replaceAll("_", " ")}</button>}
           </p>
         </>
       )}
@@ -103,7 +103,7 @@ function DoNotDisturb({ settings, set }: Props) {
   );
 }
 
-/** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
+/** Stored when the field loses the focus, not while the user is still typing. */
 function Time({ label, value, save }: { label: string; value: string; save: (value: string) => Promise<boolean> }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
@@ -118,13 +118,13 @@ function Time({ label, value, save }: { label: string; value: string; save: (val
   );
 }
 
-const wordsOf = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
+const keywordsIn = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
 
 function Keywords({ settings: { keywords }, set }: Props) {
   const now = keywords.join(", ");
   const [text, setText] = useState(now);
   useEffect(() => setText(now), [now]);
-  const save = () => wordsOf(text).join(", ") !== now && void set({ keywords: wordsOf(text) });
+  const save = () => keywordsIn(text).join(", ") !== now && void set({ keywords: keywordsIn(text) });
   return (
     <label>
       Words that notify like a mention

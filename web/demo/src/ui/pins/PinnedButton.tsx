@@ -3,7 +3,7 @@ import { useState } from "react";
 
 import { plural } from "../format";
 import { Icon } from "../Icon";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { PinnedDialog } from "./PinnedDialog";
 import "./pins.css";
 
@@ -17,7 +17,7 @@ interface Props {
 
 /** In the header of a conversation: opens the list of pinned messages, and shows their number. Absent while nothing is pinned. */
 export function PinnedButton({ conversationId, jump, mayPin }: Props) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const { messages, hasMore } = useView(client.pinnedMessages(conversationId));
   const [open, setOpen] = useState(false);
   if (!messages.length && !open) return null;

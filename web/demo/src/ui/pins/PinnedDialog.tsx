@@ -2,15 +2,15 @@ import type { Message } from "@confab/client";
 import { useView } from "@confab/client/react";
 import { useState } from "react";
 
-import { reasonOf } from "../../confab/reasons";
+import { errorText } from "../../confab/errorText";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, textOf, time } from "../format";
 import { Icon } from "../Icon";
-import { useNewest } from "../presence/usePresence";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
-import { usePinning } from "./usePins";
+import { useLatestUser } from "../presence/usePresence";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
+import { usePinning } from "./usePinning";
 
 interface RowProps {
   jump: (seq: number) => void;
@@ -19,7 +19,7 @@ interface RowProps {
 
 /** The pinned messages of a conversation, the latest pin first. */
 export function PinnedDialog({ conversationId, close, ...rowProps }: RowProps & { conversationId: string; close: () => void }) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const attempt = useAttempt();
   const pinned = client.pinnedMessages(conversationId);
   const { status, messages, hasMore, error } = useView(pinned);
@@ -31,7 +31,7 @@ export function PinnedDialog({ conversationId, close, ...rowProps }: RowProps & 
   };
   return (
     <Dialog title="Pinned messages" close={close}>
-      {status === "failed" && <p role="alert">The list didn't load. {reasonOf(error)}</p>}
+      {status === "failed" && <p role="alert">The list didn't load. {errorText(error)}</p>}
       {status === "loading" && <p role="status">Loading…</p>}
       {status === "ready" && !messages.length && <p className="hint">{rowProps.mayPin ? "Nothing is pinned. To pin a message, open its menu." : "Nothing is pinned."}</p>}
       <ul className="pinned-messages" aria-label="Pinned messages">
@@ -43,9 +43,9 @@ export function PinnedDialog({ conversationId, close, ...rowProps }: RowProps & 
 }
 
 function PinnedMessage({ message, jump, mayPin }: RowProps & { message: Message }) {
-  const { me } = useWorld();
+  const { me } = useApp();
   const pin = usePinning();
-  const sender = useNewest(message.sender);
+  const sender = useLatestUser(message.sender);
   const { seq, createdAt } = message;
   const name = sender.id === me ? "You" : sender.displayName;
   return (

@@ -1,7 +1,7 @@
 import type { Message, User } from "@confab/client";
 
 import { textOf } from "../format";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 
 interface Props {
   message: Message;
@@ -12,7 +12,7 @@ interface Props {
 
 /** A SYSTEM message. If it announces a pin, it names the person and links to the pinned message. */
 export function SystemText({ message: { content, systemEvent, replyTo }, sender, jump }: Props) {
-  const { me } = useWorld();
+  const { me } = useApp();
   if (systemEvent?.kind !== "MESSAGE_PINNED" || !replyTo) return <span>{content}</span>;
   return (
     <span className="pin-announcement">

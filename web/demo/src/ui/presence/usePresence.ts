@@ -3,14 +3,14 @@ import { useView } from "@confab/client/react";
 import { useEffect, useState } from "react";
 
 import { OwnPresenceDocument, type PresenceSetting } from "../../gql";
-import { since } from "../format";
-import { useAnswer, useWorld } from "../world";
+import { relativeTime } from "../format";
+import { useAnswer, useApp } from "../appContext";
 
 const UNKNOWN: View<undefined> = { get: () => undefined, subscribe: () => () => {} };
 
 /** Undefined until it is known. The person is followed while a component with this hook is in the page. */
 export function usePresence(userId: string | null | undefined): Presence | undefined {
-  const { client } = useWorld();
+  const { client } = useApp();
   return useView<Presence | undefined>(userId ? client.presence(userId) : UNKNOWN);
 }
 
@@ -18,8 +18,8 @@ export function usePresence(userId: string | null | undefined): Presence | undef
 export const nameOf = ({ displayName }: Pick<User, "displayName">) => (isErased(displayName) ? ERASED_NAME : displayName);
 
 /** A person with their newest name and picture: users in answers and messages are as they were then. */
-export function useNewest<Person extends User | null | undefined>(person: Person): Person | User {
-  const { client, me } = useWorld();
+export function useLatestUser<Person extends User | null | undefined>(person: Person): Person | User {
+  const { client, me } = useApp();
   const isMe = person?.id === me;
   const own = useView(client.me);
   const other = usePresence(isMe || (person && isErased(person.id)) ? null : person?.id)?.user;
@@ -29,11 +29,11 @@ export function useNewest<Person extends User | null | undefined>(person: Person
 
 /** The title of a conversation: of a private one, the newest name of the other person. */
 export function useTitle(conversation: Session["conversation"] | undefined): string {
-  const peer = useNewest(conversation?.__typename === "PrivateConversation" ? conversation.peer : null);
+  const peer = useLatestUser(conversation?.__typename === "PrivateConversation" ? conversation.peer : null);
   return peer?.displayName ?? conversation?.title ?? "";
 }
 
-export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
+export const PRESENCE_NAMES: Record<PresenceSetting | "OFFLINE", string> = {
   ONLINE: "Online",
   IDLE: "Idle",
   DND: "Do not disturb",
@@ -44,14 +44,14 @@ export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
 const MINUTE_MS = 60_000;
 
 /** "Online", "Idle, last active 12 minutes ago", "Last active yesterday at 18:05". */
-export function wordsOf({ status, isMobile, lastActiveAt }: Presence): string {
-  if (status === "OFFLINE") return lastActiveAt ? `Last active ${since(lastActiveAt)}` : "Offline";
-  if (status === "IDLE" && lastActiveAt) return `Idle, last active ${since(lastActiveAt)}`;
-  return status === "ONLINE" && isMobile ? "Online on a phone" : NAMES[status];
+export function presenceText({ status, isMobile, lastActiveAt }: Presence): string {
+  if (status === "OFFLINE") return lastActiveAt ? `Last active ${relativeTime(lastActiveAt)}` : "Offline";
+  if (status === "IDLE" && lastActiveAt) return `Idle, last active ${relativeTime(lastActiveAt)}`;
+  return status === "ONLINE" && isMobile ? "Online on a phone" : PRESENCE_NAMES[status];
 }
 
 /** Renders again every minute, so that "5 minutes ago" becomes 6. */
-export function useMinutes() {
+export function useEveryMinute() {
   const [, setMinute] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => setMinute((minute) => minute + 1), MINUTE_MS);
@@ -59,9 +59,9 @@ export function useMinutes() {
   }, []);
 }
 
-/** What the user has set. It is asked for again when it ends, and when the page is visible again: another device may have changed it. */
+/** What the user has set. It is requested again when it ends, and when the page is visible again: another device may have changed it. */
 export function useOwnPresence() {
-  const { answers } = useWorld();
+  const { answers } = useApp();
   const own = useAnswer(OwnPresenceDocument, {}).data?.ready.presence;
   const ends = [own?.until, own?.customStatus?.expiresAt].flatMap((each) => (each ? [Date.parse(each)] : []));
   const next = Math.min(...ends, Infinity);

@@ -4,13 +4,13 @@ import { useState } from "react";
 
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 import "./profile.css";
 
 /** The user's own profile, as others see it. */
 export function ProfileDialog({ close, editStatus }: { close: () => void; editStatus: () => void }) {
-  const me = useView(useWorld().client.me);
+  const me = useView(useApp().client.me);
   return (
     <Dialog title="Your profile" close={close}>
       {me ? <ProfileForm key={me.id} me={me} close={close} editStatus={editStatus} /> : <p role="status">Loading…</p>}
@@ -22,7 +22,7 @@ const isAddress = (text: string) => /^https?:\/\/[^\s/]/i.test(text) && URL.canP
 
 function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; editStatus: () => void }) {
   const attempt = useAttempt();
-  const { client, offerUndo } = useWorld();
+  const { client, offerUndo } = useApp();
   const before = { displayName: me.displayName, avatarUrl: me.avatarUrl ?? "" };
   const [name, setName] = useState(before.displayName);
   const [picture, setPicture] = useState(before.avatarUrl);
@@ -31,7 +31,7 @@ function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; e
   const wanted = { displayName: name.trim(), avatarUrl: picture.trim() };
   const isValid = !wanted.avatarUrl || isAddress(wanted.avatarUrl);
   const changed = wanted.displayName !== before.displayName || wanted.avatarUrl !== before.avatarUrl;
-  const trouble = !isValid ? "An address begins with https:// or http://" : wanted.avatarUrl && broken === wanted.avatarUrl ? "There is no picture at this address. Others will see your initials." : "";
+  const failure = !isValid ? "An address begins with https:// or http://" : wanted.avatarUrl && broken === wanted.avatarUrl ? "There is no picture at this address. Others will see your initials." : "";
 
   const save = async () => {
     setBusy(true);
@@ -39,7 +39,7 @@ function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; e
     setBusy(false);
     if (saved === null) return;
     close();
-    offerUndo({ said: "Profile saved", undo: () => void attempt(client.updateProfile(before)) });
+    offerUndo({ message: "Profile saved", undo: () => void attempt(client.updateProfile(before)) });
   };
   return (
     <form className="profile-form" onSubmit={(event) => (event.preventDefault(), void save())}>
@@ -52,8 +52,8 @@ function ProfileForm({ me, close, editStatus }: { me: User; close: () => void; e
         Address of a picture
         <input type="url" inputMode="url" value={picture} maxLength={2048} placeholder="https://example.org/me.jpg" autoComplete="photo" spellCheck={false} aria-describedby="picture-hint" aria-invalid={!isValid} onChange={(event) => setPicture(event.target.value)} />
       </label>
-      <p id="picture-hint" className={trouble ? "trouble" : "hint"} role="status">{trouble || "Without a picture, others see your initials."}</p>
-      <div className="answers">
+      <p id="picture-hint" className={failure ? "failure" : "hint"} role="status">{failure || "Without a picture, others see your initials."}</p>
+      <div className="dialog-buttons">
         <button type="button" className="button quiet" onClick={editStatus}>Set a status</button>
         <button className="button" disabled={busy || !changed || !wanted.displayName || !isValid}>Save</button>
       </div>

@@ -1,6 +1,6 @@
 import type { Message } from "@confab/client";
 
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import "./reactions.css";
 
 interface Props {
@@ -11,7 +11,7 @@ interface Props {
 
 /** The reactions of a message. A click joins one, or takes one's own back. */
 export function Reactions({ reactions, toggle }: Props) {
-  const { me } = useWorld();
+  const { me } = useApp();
   if (!reactions.length) return null;
   return (
     <div className="reactions" role="group" aria-label="Reactions">

@@ -2,8 +2,8 @@ import type { Session } from "@confab/client";
 import { useState } from "react";
 
 import { Dialog } from "../Dialog";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 
 interface Props {
   session: Session;
@@ -15,15 +15,15 @@ interface Props {
 /** A folder exists as long as it contains a session: moving one there creates it. */
 export function FolderDialog({ session, title, folders, close }: Props) {
   const attempt = useAttempt();
-  const { client, offerUndo } = useWorld();
+  const { client, offerUndo } = useApp();
   const conversationIds = [session.conversation.id];
   const [name, setName] = useState("");
   const move = async (categoryId: string | null) => {
     if (categoryId === session.categoryId) return close();
     if ((await attempt(client.moveToCategory(conversationIds, categoryId))) === null) return;
     close();
-    const said = categoryId ? `${title} moved to ${categoryId}` : `${title} taken out of ${session.categoryId}`;
-    offerUndo({ said, undo: () => void attempt(client.moveToCategory(conversationIds, session.categoryId)) });
+    const message = categoryId ? `${title} moved to ${categoryId}` : `${title} removed from ${session.categoryId}`;
+    offerUndo({ message, undo: () => void attempt(client.moveToCategory(conversationIds, session.categoryId)) });
   };
   return (
     <Dialog title={`Folder for ${title}`} close={close}>

@@ -17,17 +17,17 @@ import { Dialog } from "../Dialog";
 import { Menu, type MenuItem } from "../Menu";
 import { People } from "./NewGroup";
 import { StatusEmojiOf } from "../presence/CustomStatus";
-import { useNewest } from "../presence/usePresence";
+import { useLatestUser } from "../presence/usePresence";
 import { go } from "../route";
-import { useDo } from "../useDo";
-import { useAnswer, useLiveEvents, useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useAnswer, useLiveEvents, useApp } from "../appContext";
 
 type MemberParts = NonNullable<NonNullable<MembersQuery["group"]>["members"]>["edges"][number]["node"];
 
 /** The members of a group, and the actions the user is allowed to take. */
 export function GroupInfo({ id, close }: { id: string; close: () => void }) {
-  const { me, answers, people, confirm } = useWorld();
-  const run = useDo();
+  const { me, answers, people, confirm } = useApp();
+  const mutate = useMutation();
   const { data } = useAnswer(MembersDocument, { id });
   const [name, setName] = useState<string | null>(null);
   const [invited, setInvited] = useState<string[]>([]);
@@ -40,7 +40,7 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const members = group.members?.edges.map((edge) => edge.node) ?? [];
   const outside = people.filter((person) => !members.some((each) => each.user.id === person.id));
   const role = group.viewerRole;
-  const change = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables) => run(operation, variables, { refreshes: [MembersDocument] });
+  const change = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables) => mutate(operation, variables, { refreshes: [MembersDocument] });
 
   const removeMember = async (userId: string, name: string) => {
     const text = `${name} keeps the messages up to now, and gets no new ones.`;
@@ -53,12 +53,12 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
   const dismiss = async () => {
     const text = "The group and its messages disappear for all members. This cannot be undone.";
     if (!(await confirm({ title: `Dismiss ${group.name}?`, text, verb: "Dismiss group" }))) return;
-    if (await run(DismissGroupDocument, { id })) (close(), go({}));
+    if (await mutate(DismissGroupDocument, { id })) (close(), go({}));
   };
   const leave = async () => {
-    const text = "You keep the messages up to now, and get no new ones. To come back, somebody has to invite you.";
+    const text = "You keep the messages up to now, and get no new ones. To join again, you need an invitation.";
     if (!(await confirm({ title: `Leave ${group.name}?`, text, verb: "Leave group" }))) return;
-    if (await run(LeaveGroupDocument, { id })) close();
+    if (await mutate(LeaveGroupDocument, { id })) close();
   };
 
   const actions = (member: MemberParts, name: string): MenuItem[] => {
@@ -102,8 +102,8 @@ export function GroupInfo({ id, close }: { id: string; close: () => void }) {
 }
 
 function Member({ member, actions }: { member: MemberParts; actions: (name: string) => MenuItem[] }) {
-  const { me } = useWorld();
-  const user = useNewest(member.user);
+  const { me } = useApp();
+  const user = useLatestUser(member.user);
   const items = actions(user.displayName);
   return (
     <li>

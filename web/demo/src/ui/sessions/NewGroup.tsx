@@ -4,16 +4,16 @@ import { CreateGroupDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { go } from "../route";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 
 export function NewGroup({ close }: { close: () => void }) {
-  const { me, people } = useWorld();
-  const run = useDo();
+  const { me, people } = useApp();
+  const mutate = useMutation();
   const [name, setName] = useState("");
   const [chosen, setChosen] = useState<string[]>([]);
   const create = async () => {
-    const made = await run(CreateGroupDocument, { input: { name: name.trim(), memberIds: chosen } });
+    const made = await mutate(CreateGroupDocument, { input: { name: name.trim(), memberIds: chosen } });
     if (made) (close(), go({ conversationId: made.createGroup.id }));
   };
   return (

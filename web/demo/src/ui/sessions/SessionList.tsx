@@ -3,11 +3,11 @@ import { useView } from "@confab/client/react";
 import { defaultRangeExtractor, useVirtualizer, type Range } from "@tanstack/react-virtual";
 import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from "react";
 
-import { reasonOf } from "../../confab/reasons";
+import { errorText } from "../../confab/errorText";
 import { SessionRow } from "./SessionRow";
 import { useDeletion } from "../undo/useDeletion";
-import { useHeldWhilePressed } from "./useHeldWhilePressed";
-import { useWorld } from "../world";
+import { useUnchangedWhilePressed } from "./useUnchangedWhilePressed";
+import { useApp } from "../appContext";
 
 interface Props {
   subBiz: string | null;
@@ -28,11 +28,11 @@ export const isThreadsGateway = ({ conversation }: Session) => conversation.__ty
 
 /** One list of sessions, in the order of the client. */
 export function SessionList({ subBiz, categoryId, folders, current, start }: Props) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const { status, sessions: all, error } = useView(client.sessions({ ...(subBiz && { subBiz }), ...(categoryId && { categoryId }) }));
   const { isDeleted } = useDeletion();
 
-  if (status === "failed") return <p className="empty" role="alert">The list didn't load. {error && reasonOf(error)} <button className="link" onClick={() => location.reload()}>Try again</button></p>;
+  if (status === "failed") return <p className="empty" role="alert">The list didn't load. {error && errorText(error)} <button className="link" onClick={() => location.reload()}>Try again</button></p>;
   if (status === "loading") return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4, 5, 6].map((each) => <i key={each} />)}</div>;
   const sessions = all.filter((each) => !isDeleted(each) && !isThreadsGateway(each));
   if (!sessions.length) {
@@ -55,7 +55,7 @@ interface RowsProps extends Pick<Props, "current" | "folders"> {
 /** Only the rows near the visible part are in the document, and the one that has the focus or gets it with Tab. */
 function Rows({ present, current, folders }: RowsProps) {
   const [focused, setFocused] = useState<string | null>(null);
-  const [sessions, onPointerDown] = useHeldWhilePressed(present);
+  const [sessions, onPointerDown] = useUnchangedWhilePressed(present);
   const box = useRef<HTMLDivElement>(null);
   const focusNext = useRef<string | null>(null);
 
@@ -109,7 +109,7 @@ function Rows({ present, current, folders }: RowsProps) {
           return (
             <SessionRow
               key={key}
-              place={virtualizer.measureElement}
+              measure={virtualizer.measureElement}
               index={index}
               setSize={sessions.length}
               session={session}

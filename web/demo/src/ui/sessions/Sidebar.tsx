@@ -17,19 +17,19 @@ import { plural } from "../format";
 import { ThreadsLink } from "../threads/ThreadsLink";
 import { VoiceBar } from "../workspaces/VoiceBar";
 import { WorkspacePane } from "../workspaces/WorkspacePane";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 
 interface Props {
   workspaceId: string | null;
   subBiz: string | null;
   current: string | null;
-  leave: () => void;
+  signOut: () => void;
 }
 
-export function Sidebar({ workspaceId, subBiz, current, leave }: Props) {
+export function Sidebar({ workspaceId, subBiz, current, signOut }: Props) {
   const [folder, setFolder] = useState<string | null>(null);
   const [dialog, setDialog] = useState<"conversation" | "group" | "devices" | "notifications" | "blocked" | "status" | "profile" | null>(null);
-  const { client } = useWorld();
+  const { client } = useApp();
   const me = useView(client.me);
   const folders = useView(client.categories);
   const folderIds = useMemo(() => folders.map(({ categoryId }) => categoryId), [folders]);
@@ -57,7 +57,7 @@ export function Sidebar({ workspaceId, subBiz, current, leave }: Props) {
           <button className="icon" aria-label="New conversation" title="New conversation" onClick={() => setDialog("conversation")}><Icon name="pencil" /></button>
           <button className="icon" aria-label="New group" title="New group" onClick={() => setDialog("group")}><Icon name="group" /></button>
           <ThemeSwitch />
-          <Menu label="More" items={[{ label: "Your profile", run: () => setDialog("profile") }, { label: "Notifications", run: () => setDialog("notifications") }, { label: "Devices", run: () => setDialog("devices") }, { label: "Blocked people", run: () => setDialog("blocked") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: leave }]} />
+          <Menu label="More" items={[{ label: "Your profile", run: () => setDialog("profile") }, { label: "Notifications", run: () => setDialog("notifications") }, { label: "Devices", run: () => setDialog("devices") }, { label: "Blocked people", run: () => setDialog("blocked") }, { label: "Two devices", run: () => location.assign("?view=two") }, { label: "Sign out", run: signOut }]} />
         </header>
       )}
       {!subBiz && <SearchButton />}
@@ -99,7 +99,7 @@ export function Sidebar({ workspaceId, subBiz, current, leave }: Props) {
 
 /** The user's workspaces: each opens its voice channels and members. */
 function WorkspaceLinks() {
-  const workspaces = useView(useWorld().client.workspaces);
+  const workspaces = useView(useApp().client.workspaces);
   if (!workspaces.length) return null;
   return (
     <ul className="workspace-links" aria-label="Workspaces">

@@ -2,10 +2,10 @@ import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 
 import { Icon } from "../Icon";
 import { go } from "../route";
-import { useHeldWhilePressed } from "../sessions/useHeldWhilePressed";
+import { useUnchangedWhilePressed } from "../sessions/useUnchangedWhilePressed";
 import { ThreadCard } from "./ThreadCard";
 import { useFollowedThreads, useUnreadReplies } from "./useFollowedThreads";
-import { unreadReplies } from "./words";
+import { unreadReplies } from "./format";
 
 const PAGE = 30;
 
@@ -14,7 +14,7 @@ export function ThreadInbox({ workspaceId }: { workspaceId: string | null }) {
   const { status, threads, markAllRead, markRead, unfollow } = useFollowedThreads();
   const unread = useUnreadReplies();
   const [length, setLength] = useState(PAGE);
-  const [shown, onPointerDown] = useHeldWhilePressed(threads.slice(0, length));
+  const [shown, onPointerDown] = useUnchangedWhilePressed(threads.slice(0, length));
   const end = useRef<HTMLLIElement>(null);
   const hasMore = threads.length > length;
   useEffect(() => {

@@ -1,10 +1,10 @@
 import type { Thread, User } from "@confab/client";
 
 import { Avatar } from "../Avatar";
-import { since } from "../format";
+import { relativeTime } from "../format";
 import { Icon } from "../Icon";
-import { useMinutes, useNewest } from "../presence/usePresence";
-import { replies } from "./words";
+import { useEveryMinute, useLatestUser } from "../presence/usePresence";
+import { replies } from "./format";
 
 interface Props {
   thread: Thread;
@@ -13,7 +13,7 @@ interface Props {
 
 /** Below a message: who replied in its thread, how often, and when last. Nothing if all replies were recalled. */
 export function ThreadLine({ thread: { replyCount, participants, lastReplyAt }, open }: Props) {
-  useMinutes();
+  useEveryMinute();
   if (!replyCount) return null;
   return (
     <button className="thread-line" onClick={open}>
@@ -21,13 +21,13 @@ export function ThreadLine({ thread: { replyCount, participants, lastReplyAt }, 
         {participants.map((each) => <Face key={each.id} user={each} />)}
       </span>
       <b>{replies(replyCount)}</b>
-      {lastReplyAt && <span className="last-reply">Last reply {since(lastReplyAt)}</span>}
+      {lastReplyAt && <span className="last-reply">Last reply {relativeTime(lastReplyAt)}</span>}
     </button>
   );
 }
 
 function Face({ user }: { user: User }) {
-  const { id, displayName, avatarUrl } = useNewest(user);
+  const { id, displayName, avatarUrl } = useLatestUser(user);
   return <Avatar id={id} name={displayName} url={avatarUrl} small />;
 }
 

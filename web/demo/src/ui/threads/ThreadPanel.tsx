@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { useDrop } from "../files/useFiles";
+import { useFileDrop } from "../files/useFiles";
 import { day, textOf } from "../format";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
@@ -9,14 +9,14 @@ import { MessageActionsProvider } from "../messages/messageActions";
 import { MessageList } from "../messages/MessageList";
 import { useMessagePane } from "../messages/useMessagePane";
 import type { Target } from "../messages/useTarget";
-import { useNewest } from "../presence/usePresence";
+import { useLatestUser } from "../presence/usePresence";
 import { closeThread, go, pathTo, useEntry } from "../route";
 import { statusOf } from "../Ticks";
-import { useTypingWords, useWorld } from "../world";
+import { useTypingText, useApp } from "../appContext";
 import { ThreadComposer } from "./ThreadComposer";
-import { usePlace, usePlaceName } from "./usePlace";
+import { useParentConversation, useConversationName } from "./useParentConversation";
 import { useThread } from "./useThread";
-import { replies } from "./words";
+import { replies } from "./format";
 
 interface Props {
   conversationId: string;
@@ -32,16 +32,16 @@ const MEASURED_AFTER_FRAMES = 10;
 
 /** A thread next to its conversation, or over it on a narrow screen. */
 export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBiz }: Props) {
-  const { me } = useWorld();
+  const { me } = useApp();
   const { id, thread, parent, session, history, isLoading, isFollowed, follow, lock } = useThread(conversationId, threadSeq);
-  const place = usePlace(conversationId, parent, thread);
-  const { name } = usePlaceName(conversationId);
-  const typing = useTypingWords(id);
+  const conversation = useParentConversation(conversationId, parent, thread);
+  const { name } = useConversationName(conversationId);
+  const typing = useTypingText(id);
   const [beginning] = useState<Target | null>(seq === null ? null : { seq });
   const pane = useMessagePane({ conversationId: id, history, read: session, seq, beginning, isThread: true });
-  const author = useNewest(parent?.sender);
-  const mayWrite = !!parent && place.refusal === null && !pane.isRefused;
-  const drop = useDrop(id, mayWrite && !pane.isEditing);
+  const author = useLatestUser(parent?.sender);
+  const mayWrite = !!parent && conversation.refusal === null && !pane.isRefused;
+  const drop = useFileDrop(id, mayWrite && !pane.isEditing);
   const panel = useRef<HTMLElement>(null);
   const [opener] = useState(() => document.activeElement as HTMLElement | null);
 
@@ -74,7 +74,7 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
   // Seqs of replies begin at 1. The parent message's own seq belongs to its conversation.
   const top = parent && (
     <div className={firstReply && day(firstReply.createdAt) === day(parent.createdAt) ? "thread-parent same-day" : "thread-parent"}>
-      <Bubble message={{ ...parent, seq: 0 }} showsSenders follows={false} lit={false} status={statusOf(parent, place.session)} setSize={-1} isTabStop />
+      <Bubble message={{ ...parent, seq: 0 }} showsSenders follows={false} isHighlighted={false} status={statusOf(parent, conversation.session)} setSize={-1} isTabStop />
       {!!thread?.replyCount && <p className="reply-count"><span>{replies(thread.replyCount)}</span></p>}
     </div>
   );
@@ -99,7 +99,7 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
             {isFollowed ? "Following" : "Follow"}
           </button>
         )}
-        {thread && place.mayLock && <Menu label="Actions for thread" items={[{ label: thread.isLocked ? "Unlock thread" : "Lock thread", run: () => void lock(!thread.isLocked) }]} />}
+        {thread && conversation.mayLock && <Menu label="Actions for thread" items={[{ label: thread.isLocked ? "Unlock thread" : "Lock thread", run: () => void lock(!thread.isLocked) }]} />}
         <button className="icon close-thread" aria-label="Close thread" title="Close" onClick={close}><Icon name="close" /></button>
       </header>
       {pane.isRefused || (!parent && !isLoading) ? (
@@ -112,10 +112,10 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
             </button>
           )}
           <MessageList {...pane.list} receipts={null} unread={undefined} showsSenders label="Replies" empty="No replies yet." top={top} />
-          {place.refusal !== null ? (
-            <p className="frozen">{place.refusal}</p>
+          {conversation.refusal !== null ? (
+            <p className="read-only">{conversation.refusal}</p>
           ) : (
-            parent && <ThreadComposer {...pane.composer} parent={parent} place={place} placeName={name} />
+            parent && <ThreadComposer {...pane.composer} parent={parent} conversation={conversation} conversationName={name} />
           )}
         </MessageActionsProvider>
       )}

@@ -3,8 +3,8 @@ import { useView } from "@confab/client/react";
 import { useEffect, useState } from "react";
 
 import { LatestRepliesDocument, type PreviewPartsFragment } from "../../gql";
-import { useAttempt } from "../useDo";
-import { useOnline, useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useOnline, useApp } from "../appContext";
 
 type Thread = Extract<Session["conversation"], { __typename: "Thread" }>;
 
@@ -20,7 +20,7 @@ const isThread = (session: Session): session is FollowedThread => session.conver
 
 /** The threads that the user follows, the one with the latest reply first. */
 export function useFollowedThreads() {
-  const { client } = useWorld();
+  const { client } = useApp();
   const attempt = useAttempt();
   const { status, sessions } = useView(client.sessions({ subBiz: THREADS }));
   return {
@@ -34,13 +34,13 @@ export function useFollowedThreads() {
 
 /** The number of unread replies in all followed threads that are not muted. */
 export function useUnreadReplies(): number {
-  const session = useView(useWorld().client.session(GATEWAY));
+  const session = useView(useApp().client.session(GATEWAY));
   return session?.status === "ACTIVE" ? session.unreadCount : 0;
 }
 
 /** Undefined until they are loaded. They are loaded again when the thread changes. */
 export function useLatestReplies({ conversation, writeSeq, lastMessage }: FollowedThread): readonly PreviewPartsFragment[] | undefined {
-  const { client } = useWorld();
+  const { client } = useApp();
   const isOnline = useOnline();
   const [latest, setLatest] = useState<readonly PreviewPartsFragment[]>();
   useEffect(() => {

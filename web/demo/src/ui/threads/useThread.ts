@@ -1,8 +1,8 @@
 import { threadId, type History, type HistoryState } from "@confab/client";
 import { useView } from "@confab/client/react";
 
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 
 const LOADING: HistoryState = { status: "loading", messages: [], pending: [], hasOlder: false, hasNewer: false };
 const nothing = () => Promise.resolve();
@@ -10,7 +10,7 @@ const NO_HISTORY: History = { get: () => LOADING, subscribe: () => () => {}, loa
 
 /** The thread of the message with this seq. It may have no replies yet. */
 export function useThread(conversationId: string, seq: number) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const attempt = useAttempt();
   const id = threadId(conversationId, seq);
   const around = useView(client.messages(conversationId, { around: seq }));

@@ -2,13 +2,13 @@ import { useView } from "@confab/client/react";
 import { useState } from "react";
 
 import { Icon } from "../Icon";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { ChannelNotifications } from "./ChannelNotifications";
 
 /** In the header of a channel: shows whether it is muted, and opens its notification settings. */
 export function ChannelBell({ id, name }: { id: string; name: string }) {
   const [open, setOpen] = useState(false);
-  const session = useView(useWorld().client.channel(id)).channel?.session ?? null;
+  const session = useView(useApp().client.channel(id)).channel?.session ?? null;
   const label = session?.muteStatus ? "Notifications, muted" : "Notifications";
   return (
     <>

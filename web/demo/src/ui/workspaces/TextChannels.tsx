@@ -5,8 +5,8 @@ import { plural } from "../format";
 import { Menu } from "../Menu";
 import { useMute } from "../notifications/LevelDialog";
 import { useRoute } from "../route";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import { ChannelRow } from "./ChannelRow";
 
 interface Category {
@@ -33,9 +33,9 @@ export function TextChannels({ workspaceId, channels }: { workspaceId: string; c
 
 /** A category has no settings of its own: each choice here applies to all of its channels. */
 function CategoryMenu({ workspaceId, category: { id, name, channels } }: { workspaceId: string; category: Category }) {
-  const run = useDo();
+  const mutate = useMutation();
   const mute = useMute();
-  const { offerUndo } = useWorld();
+  const { offerUndo } = useApp();
   const isMuted = channels.every(({ session }) => session?.muteStatus);
   const muteAll = async () => {
     const changed: Channel[] = [];
@@ -47,10 +47,10 @@ function CategoryMenu({ workspaceId, category: { id, name, channels } }: { works
     const undo = async () => {
       for (const { id, session } of changed) if (!(await mute(id, { muted: isMuted, until: session?.mutedUntil ?? null }))) break;
     };
-    if (changed.length) offerUndo({ said: `${plural(changed.length, "channel")} ${isMuted ? "unmuted" : "muted"}`, undo: () => void undo() });
+    if (changed.length) offerUndo({ message: `${plural(changed.length, "channel")} ${isMuted ? "unmuted" : "muted"}`, undo: () => void undo() });
   };
   const items = [
-    ...(channels.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark as read", run: () => void run(MarkChannelsReadDocument, { workspaceId, categoryId: id }) }] : []),
+    ...(channels.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark as read", run: () => void mutate(MarkChannelsReadDocument, { workspaceId, categoryId: id }) }] : []),
     { label: isMuted ? "Unmute all channels" : "Mute all channels", run: () => void muteAll() },
   ];
   return <Menu label={`Actions for ${name}`} items={items} />;

@@ -1,17 +1,17 @@
 import { useView } from "@confab/client/react";
 
 import { Icon } from "../Icon";
-import { useAttempt } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 
 /** The voice channel that this device has joined, wherever the user is, with its buttons. */
 export function VoiceBar() {
-  const channelId = useView(useWorld().client.voiceChannelId);
+  const channelId = useView(useApp().client.voiceChannelId);
   return channelId ? <Joined key={channelId} channelId={channelId} /> : null;
 }
 
 function Joined({ channelId }: { channelId: string }) {
-  const { me, client } = useWorld();
+  const { me, client } = useApp();
   const attempt = useAttempt();
   const { channel } = useView(client.channel(channelId));
   const workspace = useView(client.workspaces).find(({ id }) => id === channel?.workspace.id);

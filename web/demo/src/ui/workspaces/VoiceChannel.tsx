@@ -6,9 +6,9 @@ import { ModerateVoiceDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
-import { useNewest } from "../presence/usePresence";
-import { useAttempt, useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useLatestUser } from "../presence/usePresence";
+import { useAttempt, useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 
 interface Props {
   channel: Channel;
@@ -17,7 +17,7 @@ interface Props {
 
 /** A voice channel with the people in it, a button to join, and what a moderator may do with each of them. */
 export function VoiceChannel({ channel, show }: Props) {
-  const { me, client, tell } = useWorld();
+  const { me, client, showToast } = useApp();
   const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
   const here = useView(client.voiceChannelId) === channel.id;
@@ -27,7 +27,7 @@ export function VoiceChannel({ channel, show }: Props) {
     setBusy(true);
     const joined = await attempt(client.joinVoice(channel.id));
     setBusy(false);
-    if (joined?.url) tell("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
+    if (joined?.url) showToast("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
   };
   return (
     <div className={here ? "voice-channel here" : "voice-channel"} role="group" aria-label={channel.name}>
@@ -48,10 +48,10 @@ export function VoiceChannel({ channel, show }: Props) {
 }
 
 function InVoice({ state, own, rights, show }: { state: Channel["voiceStates"][number]; own: boolean; rights: readonly string[]; show: Props["show"] }) {
-  const run = useDo();
-  const user = useNewest(state.user);
+  const mutate = useMutation();
+  const user = useLatestUser(state.user);
   const { channelId } = state;
-  const moderate = (change: { mute?: boolean; deaf?: boolean; disconnect?: boolean }) => () => void run(ModerateVoiceDocument, { channelId, userId: user.id, ...change });
+  const moderate = (change: { mute?: boolean; deaf?: boolean; disconnect?: boolean }) => () => void mutate(ModerateVoiceDocument, { channelId, userId: user.id, ...change });
   const may = (right: string) => rights.includes(right) || rights.includes("ADMINISTRATOR");
   const items: MenuItem[] = [
     ...(may("MUTE_OTHERS") ? [{ label: state.mute ? "Unmute" : "Mute", run: moderate({ mute: !state.mute }) }] : []),

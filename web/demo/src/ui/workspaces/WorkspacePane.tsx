@@ -10,37 +10,37 @@ import { Menu } from "../Menu";
 import { StatusEmojiOf } from "../presence/CustomStatus";
 import { MemberActions } from "../moderation/MemberActions";
 import { moderates, rightsFrom } from "../moderation/rights";
-import { when } from "../moderation/words";
-import { SaidPresence } from "../presence/PresenceWords";
-import { useNewest } from "../presence/usePresence";
+import { when } from "../moderation/format";
+import { PresenceForScreenReaders } from "../presence/PresenceText";
+import { useLatestUser } from "../presence/usePresence";
 import { Profile } from "../presence/Profile";
 import { pathTo, useRoute } from "../route";
-import { useAttempt, useDo } from "../useDo";
+import { useAttempt, useMutation } from "../useMutation";
 import { ThreadsLink } from "../threads/ThreadsLink";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { NewChannel } from "./NewChannel";
 import { TextChannels } from "./TextChannels";
-import { useCounts } from "./useCounts";
+import { useMemberCounts } from "./useMemberCounts";
 import { VoiceChannel } from "./VoiceChannel";
 import { WorkspaceNotifications } from "./WorkspaceNotifications";
 
 /** A workspace: how many are online, its channels, who is in which voice channel, and its members. */
 export function WorkspacePane({ id }: { id: string }) {
-  const { me, client } = useWorld();
+  const { me, client } = useApp();
   const { status, workspace, channels: all } = useView(client.workspace(id));
-  const counts = useCounts(id) ?? workspace;
+  const counts = useMemberCounts(id) ?? workspace;
   const { moderation } = useRoute();
   const may = rightsFrom(workspace?.viewerPermissions);
-  const run = useDo();
+  const mutate = useMutation();
   const attempt = useAttempt();
-  const [asked, setAsked] = useState<User | "notifications" | "channel" | null>(null);
-  const present = all.filter(({ isArchived }) => !isArchived);
-  const channels = present.filter(({ kind }) => kind === "VOICE");
-  const textChannels = present.filter(({ kind }) => kind !== "VOICE");
+  const [dialog, setDialog] = useState<User | "notifications" | "channel" | null>(null);
+  const openChannels = all.filter(({ isArchived }) => !isArchived);
+  const voiceChannels = openChannels.filter(({ kind }) => kind === "VOICE");
+  const textChannels = openChannels.filter(({ kind }) => kind !== "VOICE");
   const actions = [
-    ...(present.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark all as read", run: () => void run(MarkChannelsReadDocument, { workspaceId: id }) }] : []),
-    { label: "Notifications…", run: () => setAsked("notifications") },
-    ...(may("MANAGE_CHANNELS") ? [{ label: "New channel…", run: () => setAsked("channel") }] : []),
+    ...(openChannels.some(({ unreadCount }) => unreadCount > 0) ? [{ label: "Mark all as read", run: () => void mutate(MarkChannelsReadDocument, { workspaceId: id }) }] : []),
+    { label: "Notifications…", run: () => setDialog("notifications") },
+    ...(may("MANAGE_CHANNELS") ? [{ label: "New channel…", run: () => setDialog("channel") }] : []),
   ];
   return (
     <>
@@ -67,7 +67,7 @@ export function WorkspacePane({ id }: { id: string }) {
             <div className="empty">
               <b>No channels yet</b>
               {may("MANAGE_CHANNELS") ? (
-                <><p>A channel is a place to write for all members, or for some of them.</p><button className="button" onClick={() => setAsked("channel")}>Create a channel</button></>
+                <><p>A channel is a place to write for all members, or for some of them.</p><button className="button" onClick={() => setDialog("channel")}>Create a channel</button></>
               ) : (
                 <p>You see channels here when somebody has created one. Until then you can write to the members below.</p>
               )}
@@ -75,14 +75,14 @@ export function WorkspacePane({ id }: { id: string }) {
           )}
           <section aria-labelledby="voice-heading">
             <h2 id="voice-heading">Voice channels</h2>
-            {channels.map((channel) => <VoiceChannel key={channel.id} channel={channel} show={setAsked} />)}
-            {!channels.length && <p className="hint">No voice channels yet.</p>}
+            {voiceChannels.map((channel) => <VoiceChannel key={channel.id} channel={channel} show={setDialog} />)}
+            {!voiceChannels.length && <p className="hint">No voice channels yet.</p>}
           </section>
           <section aria-labelledby="members-heading">
             <h2 id="members-heading">Members</h2>
             <ul className="people-list" aria-label="Members">
               {workspace.members?.edges.map(({ node }) => (
-                <Member key={node.user.id} member={node} show={setAsked}>
+                <Member key={node.user.id} member={node} show={setDialog}>
                   {(user, timedOut) => user.id !== me && user.id !== workspace.owner.id && <MemberActions workspaceId={id} user={user} timedOut={timedOut} may={may} changed={() => void attempt(client.reloadWorkspaces())} />}
                 </Member>
               ))}
@@ -90,9 +90,9 @@ export function WorkspacePane({ id }: { id: string }) {
           </section>
         </div>
       )}
-      {asked === "notifications" && workspace && <WorkspaceNotifications id={id} name={workspace.name} close={() => setAsked(null)} />}
-      {asked === "channel" && <NewChannel workspaceId={id} close={() => setAsked(null)} />}
-      {asked && typeof asked === "object" && <Profile user={asked} close={() => setAsked(null)} />}
+      {dialog === "notifications" && workspace && <WorkspaceNotifications id={id} name={workspace.name} close={() => setDialog(null)} />}
+      {dialog === "channel" && <NewChannel workspaceId={id} close={() => setDialog(null)} />}
+      {dialog && typeof dialog === "object" && <Profile user={dialog} close={() => setDialog(null)} />}
     </>
   );
 }
@@ -106,14 +106,14 @@ interface MemberProps {
 }
 
 function Member({ member: { user: loaded, nickname, roles, timedOutUntil }, show, children }: MemberProps) {
-  const user = useNewest(loaded);
+  const user = useLatestUser(loaded);
   const timedOut = timedOutUntil !== null && timedOutUntil !== undefined && Date.parse(timedOutUntil) > Date.now();
   const role = roles.find(({ isHoisted }) => isHoisted) ?? roles[0];
   return (
     <li>
       <button onClick={() => show(user)}>
         <Avatar id={user.id} name={user.displayName} url={user.avatarUrl} small live={!user.isBot} />
-        <span className="name">{nickname ?? user.displayName}<SaidPresence userId={user.id} /></span>
+        <span className="name">{nickname ?? user.displayName}<PresenceForScreenReaders userId={user.id} /></span>
         <StatusEmojiOf userId={user.id} />
         {timedOut && <span className="tag warn" title={`Until ${when(timedOutUntil)}`}>Timed out</span>}
         {user.isBot ? <span className="tag">Bot</span> : role && roles.length > 0 && <small>{role.name.replace("@", "")}</small>}

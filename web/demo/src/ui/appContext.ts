@@ -13,7 +13,7 @@ import type { Person } from "../signIn";
 import type { Question } from "./Confirm";
 import type { Undoable } from "./undo/useUndo";
 
-export interface World {
+export interface AppContextValue {
   me: string;
   client: ConfabClient;
   answers: Answers;
@@ -24,32 +24,32 @@ export interface World {
   search: Search;
   uploads: Uploads;
   people: Person[];
-  /** Shows the user why something failed. */
-  tell: (what: string) => void;
-  /** Asks the user; true if they agree. */
+  /** Shows a short message for a few seconds, usually why something failed. */
+  showToast: (text: string) => void;
+  /** Asks the user to confirm an action. */
   confirm: (question: Question) => Promise<boolean>;
   /** Shows what was done, with a button to undo it. */
-  offerUndo: (what: Undoable) => void;
+  offerUndo: (action: Undoable) => void;
 }
 
-export const WorldContext = createContext<World | null>(null);
-export const useWorld = () => useContext(WorldContext)!;
+export const AppContext = createContext<AppContextValue | null>(null);
+export const useApp = () => useContext(AppContext)!;
 
 /** True while there is a connection to the server. */
-export const useOnline = (): boolean => useView(useWorld().client.isConnected);
+export const useOnline = (): boolean => useView(useApp().client.isConnected);
 
 const NOTHING: View<Answer<never>> = (({ answer }) => ({ get: () => answer, subscribe: () => () => {} }))({ answer: { isLoading: false } });
 
-/** The answer to a query that no event keeps up to date (confab/answers.ts). variables null: nothing is asked. */
+/** The answer to a query that no event keeps up to date (confab/answers.ts). variables null: nothing is requested. */
 export function useAnswer<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables | null): Answer<Data> {
-  const { answers } = useWorld();
+  const { answers } = useApp();
   const key = JSON.stringify(variables);
   return useView(useMemo(() => (variables === null ? NOTHING : answers.of(operation, variables)), [answers, operation, key]));
 }
 
 /** Live events; the listener may change from one rendering to the next. */
 export function useLiveEvents(listener: (event: LiveEvent) => void) {
-  const { client } = useWorld();
+  const { client } = useApp();
   useEffect(() => client.onEvent(listener));
 }
 
@@ -65,9 +65,9 @@ export function useWatched() {
   return watched;
 }
 
-/** Who is typing, in words; "" for nobody. */
-export function useTypingWords(conversationId: string): string {
-  const { client } = useWorld();
+/** "Ann is typing…"; empty if no one is. */
+export function useTypingText(conversationId: string): string {
+  const { client } = useApp();
   const names = useView(client.typing(conversationId)).map(({ displayName }) => displayName.split(" ")[0]!);
   if (!names.length) return "";
   return names.length === 1 ? `${names[0]} is typing…` : `${names.slice(0, 2).join(" and ")} are typing…`;

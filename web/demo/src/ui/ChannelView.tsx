@@ -2,7 +2,7 @@ import type { Message } from "@confab/client";
 import { useView } from "@confab/client/react";
 
 import { Avatar } from "./Avatar";
-import { useDrop } from "./files/useFiles";
+import { useFileDrop } from "./files/useFiles";
 import { Composer, type ComposerProps } from "./messages/Composer";
 import { MessageActionsProvider } from "./messages/messageActions";
 import { MessageList } from "./messages/MessageList";
@@ -13,11 +13,11 @@ import { rightsFrom } from "./moderation/rights";
 import { PinnedButton } from "./pins/PinnedButton";
 import { closeThread, go } from "./route";
 import { BackButton, SearchHere } from "./search/buttons";
-import { threadOf } from "./threads/words";
+import { threadOf } from "./threads/format";
 import { ChannelBell } from "./workspaces/ChannelBell";
 import { EmptyChannel } from "./workspaces/EmptyChannel";
-import { FrozenChannel } from "./workspaces/FrozenChannel";
-import { useWorld } from "./world";
+import { ReadOnlyChannel } from "./workspaces/ReadOnlyChannel";
+import { useApp } from "./appContext";
 
 interface Props {
   id: string;
@@ -32,8 +32,8 @@ interface Props {
 }
 
 /** A channel of a workspace. */
-export function Room({ id, workspaceId = null, subBiz, seq, threadSeq, covered }: Props) {
-  const { client } = useWorld();
+export function ChannelView({ id, workspaceId = null, subBiz, seq, threadSeq, covered }: Props) {
+  const { client } = useApp();
   const { status, channel } = useView(client.channel(id));
   const workspaceName = useView(client.workspaces).find((each) => each.id === channel?.workspace.id)?.name;
   const beginning = useBeginning(seq, threadSeq);
@@ -44,7 +44,7 @@ export function Room({ id, workspaceId = null, subBiz, seq, threadSeq, covered }
   const mayWrite = may("SEND_MESSAGES") && isOpen;
   const mayPin = may("PIN_MESSAGES") && isOpen;
   const mayStartThread = may("SEND_THREADS") && may("CREATE_THREADS") && isOpen;
-  const drop = useDrop(id, mayWrite && !pane.isEditing);
+  const drop = useFileDrop(id, mayWrite && !pane.isEditing);
   const leave = () => go({ workspaceId, subBiz });
   const openThread = (message: Message) => go({ workspaceId, subBiz, conversationId: threadOf(message) });
 
@@ -74,9 +74,9 @@ export function Room({ id, workspaceId = null, subBiz, seq, threadSeq, covered }
         />
       </MessageActionsProvider>
       {mayWrite ? (
-        <RoomComposer workspaceId={channel.workspace.id} {...pane.composer} send={(message) => client.send(id, message)} mayMentionAll={may("MENTION_EVERYONE")} />
+        <ChannelComposer workspaceId={channel.workspace.id} {...pane.composer} send={(message) => client.send(id, message)} mayMentionAll={may("MENTION_EVERYONE")} />
       ) : (
-        <FrozenChannel channel={channel} mayManage={may("MANAGE_CHANNELS")} />
+        <ReadOnlyChannel channel={channel} mayManage={may("MANAGE_CHANNELS")} />
       )}
     </main>
   );
@@ -92,8 +92,8 @@ function readStateOf(channel: ReadChannel | undefined): ReadState | null {
 }
 
 /** Members of the workspace may be mentioned. */
-export function RoomComposer({ workspaceId, ...props }: Omit<ComposerProps, "people"> & { workspaceId: string }) {
-  const { client } = useWorld();
+export function ChannelComposer({ workspaceId, ...props }: Omit<ComposerProps, "people"> & { workspaceId: string }) {
+  const { client } = useApp();
   const people = useView(client.workspace(workspaceId)).workspace?.members?.edges.map(({ node }) => node.user) ?? [];
   return <Composer people={people} {...props} />;
 }

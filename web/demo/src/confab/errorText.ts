@@ -2,8 +2,8 @@ import type { ConfabError } from "@confab/client";
 
 export const NO_NETWORK = "This needs the network. Try again when you are online.";
 
-/** Why a request failed, in words for the user. */
-export const reasonOf = (error: unknown): string => {
+/** The text of an error for the user. */
+export const errorText = (error: unknown): string => {
   const { code, message } = error as ConfabError;
   return code === "NETWORK" || code === "STOPPED" ? NO_NETWORK : message;
 };

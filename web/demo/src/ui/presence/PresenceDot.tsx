@@ -4,7 +4,7 @@ import { usePresence } from "./usePresence";
 type Shown = PresenceStatus | PresenceSetting;
 
 /** The sign of a presence: its shape says the same as its colour. */
-export function Sign({ status, mobile }: { status: Shown; mobile?: boolean }) {
+export function PresenceIcon({ status, mobile }: { status: Shown; mobile?: boolean }) {
   const hidden = status === "OFFLINE" || status === "INVISIBLE";
   return (
     <svg className="sign" viewBox="0 0 12 12" data-status={status} aria-hidden="true">
@@ -24,11 +24,11 @@ export function Sign({ status, mobile }: { status: Shown; mobile?: boolean }) {
 }
 
 /** The presence of a person at the corner of their picture. Empty until it is known. */
-export function Dot({ userId }: { userId: string }) {
+export function PresenceDot({ userId }: { userId: string }) {
   const presence = usePresence(userId);
   return (
     <span className="dot" data-user={userId} data-status={presence?.status} data-mobile={presence?.isMobile || undefined}>
-      {presence && <Sign status={presence.status} mobile={presence.isMobile} />}
+      {presence && <PresenceIcon status={presence.status} mobile={presence.isMobile} />}
     </span>
   );
 }

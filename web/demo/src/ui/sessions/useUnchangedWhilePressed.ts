@@ -1,13 +1,13 @@
 import { useEffect, useState, type PointerEvent } from "react";
 
-/** On a touch screen, the click comes some time after the pointer is released. */
+/** On a touch screen, the click follows some time after the pointer is released. */
 const CLICK_MS = 100;
 
 /**
- * The value that was displayed when the pointer was pressed, until the click that follows; otherwise the present value. A list held
- * like this does not move under the pointer: a browser gives a click to the pressed row only if the row is still there on release.
+ * The value that was displayed when the pointer was pressed, until the click that follows; otherwise the present value. Such a list
+ * does not move under the pointer: a browser gives a click to the pressed row only if the row is still there on release.
  */
-export function useHeldWhilePressed<Value>(present: Value) {
+export function useUnchangedWhilePressed<Value>(present: Value) {
   const [held, setHeld] = useState<{ value: Value } | null>(null);
   const shown = held ? held.value : present;
 

@@ -1,4 +1,4 @@
-/** Words of the moderation page. */
+/** Texts of the moderation page. */
 import type { ReportPartsFragment } from "../../gql";
 import { date, day, time } from "../format";
 
@@ -22,4 +22,4 @@ export type Outcome = keyof typeof OUTCOMES;
 export const when = (at: string) => `${Date.parse(at) > Date.now() && date(at) !== date(Date.now()) ? date(at) : day(at)}, ${time(at)}`;
 
 /** The person that a report is about, if it names one. */
-export const accused = (report: ReportPartsFragment) => report.user ?? report.message?.sender ?? null;
+export const reportedUser = (report: ReportPartsFragment) => report.user ?? report.message?.sender ?? null;

@@ -1,14 +1,14 @@
-/** Entries of the audit log in words. */
+/** Texts for the entries of the audit log. */
 import type { AuditLogQuery } from "../../gql";
 import { plural } from "../format";
-import { OUTCOMES, when, type Outcome } from "./words";
+import { OUTCOMES, when, type Outcome } from "./format";
 
 export type AuditRow = AuditLogQuery["auditLog"]["edges"][number]["node"];
 
 /** Names by id: of people, channels, categories and roles. */
 export type NamesById = ReadonlyMap<string, string>;
 
-/** Actions by the groups of the filter. The words stand between the names of who acted and of the target. */
+/** Actions by the groups of the filter. Each phrase stands between the name of the actor and that of the target. */
 const ACTIONS = {
   Moderation: {
     kickMember: "removed",
@@ -65,7 +65,7 @@ export type ActionGroup = keyof typeof ACTIONS;
 export const ACTION_GROUPS = Object.keys(ACTIONS) as ActionGroup[];
 export const actionsOf = (group: ActionGroup): string[] => Object.keys(ACTIONS[group]);
 
-const WORDS: Partial<Record<string, string>> = Object.assign({}, ...Object.values(ACTIONS));
+const PHRASES: Partial<Record<string, string>> = Object.assign({}, ...Object.values(ACTIONS));
 
 /** "setPermissionOverwrite" → "set permission overwrite", "MANAGE_ROLES" → "manage roles". */
 const lower = (name: string) => name.replace(/_/g, " ").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
@@ -77,7 +77,7 @@ const fields = (value: unknown) => (value && typeof value === "object" ? (value 
 export function verbOf({ action, before, after }: AuditRow): string {
   if (action === "timeoutMember" && !fields(after).timedOutUntil) return "ended the time-out of";
   if (action === "archiveChannel" && fields(before).isArchived) return "reopened the channel";
-  return WORDS[action] ?? lower(action);
+  return PHRASES[action] ?? lower(action);
 }
 
 /** The name of the target, as far as it is known. What was deleted since has its name in the entry. */
@@ -88,15 +88,15 @@ export function targetOf({ targetId, actor, before, after }: AuditRow, names: Na
 }
 
 const HOUR = 3600;
-/** Fields that say nothing to readers, or that the sentence says. */
+/** Fields that do not help readers, or that the phrase already has. */
 const HIDDEN = new Set(["reason", "reportId", "state", "isArchived", "position", "metadata", "plan", "inheritsPermissions"]);
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
-function words(field: string, value: unknown, names: NamesById): string | null {
+function valueText(field: string, value: unknown, names: NamesById): string | null {
   if (value === null || value === undefined || value === "") return null;
   if (Array.isArray(value)) {
     if (field === "messageIds") return plural(value.length, "message");
-    return value.map((each) => words(field, each, names)).filter(Boolean).join(", ") || null;
+    return value.map((each) => valueText(field, each, names)).filter(Boolean).join(", ") || null;
   }
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (field === "deleteSeconds") return value ? `of the last ${plural(Math.ceil(Number(value) / HOUR), "hour")}` : null;
@@ -114,14 +114,14 @@ const LABELS: Partial<Record<string, string>> = { deleteSeconds: "Recalled messa
 const label = (field: string) =>
   LABELS[field] ?? capital(lower(field.replace(/Id(s?)$/, "$1").replace(/^is(?=[A-Z])/, "")));
 
-/** The values that an entry changed: [name, before, after]. Of something new, only those that say something. */
+/** The values that an entry changed: [name, before, after]. For a new or deleted object, only those that are set. */
 export function changesOf(row: AuditRow, names: NamesById): [name: string, before: string | null, after: string | null][] {
   const [old, now] = [fields(row.before), fields(row.after)];
   const single = !row.before || !row.after;
   return [...new Set([...Object.keys(old), ...Object.keys(now)])].flatMap((field) => {
     const [one, other] = [old[field], now[field]];
     const says = !single || (field !== "name" && (one || other) && (one ?? other) !== false);
-    const [first, second] = [words(field, one, names), words(field, other, names)];
+    const [first, second] = [valueText(field, one, names), valueText(field, other, names)];
     const isTarget = typeof row.targetId === "string" && [one, other].includes(row.targetId);
     return HIDDEN.has(field) || isTarget || !says || first === second ? [] : [[label(field), first, second] as [string, string | null, string | null]];
   });

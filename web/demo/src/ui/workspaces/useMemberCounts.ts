@@ -1,14 +1,14 @@
 import { useEffect } from "react";
 
 import { OnlineCountDocument } from "../../gql";
-import { useAnswer, useOnline, useWorld } from "../world";
+import { useAnswer, useOnline, useApp } from "../appContext";
 
 /** The server counts at most once in 10 s. */
 const COUNT_EVERY_MS = 10_000;
 
-/** How many members of a workspace there are, and how many are online. No event tells of these numbers: they are asked for. */
-export function useCounts(workspaceId: string) {
-  const { answers } = useWorld();
+/** How many members a workspace has, and how many are online. No event has these numbers, so they are requested. */
+export function useMemberCounts(workspaceId: string) {
+  const { answers } = useApp();
   const online = useOnline();
   const { data } = useAnswer(OnlineCountDocument, { id: workspaceId });
   useEffect(() => {

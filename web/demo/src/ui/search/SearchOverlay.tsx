@@ -5,7 +5,7 @@ import { isShortcut } from "./buttons";
 import { SearchDialog } from "./SearchDialog";
 
 /** Opens the search dialog with its keys, and shows it while it is the current entry of the browser's history. */
-export function SearchOverEverything() {
+export function SearchOverlay() {
   const entry = useEntry();
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
