@@ -11,6 +11,7 @@ from graphql import parse, print_ast
 from docs.site.documents import DOCS, with_wide_lists
 
 Root = ast.ObjectTypeDefinitionNode | ast.ObjectTypeExtensionNode
+Field = ast.FieldDefinitionNode | ast.InputValueDefinitionNode
 TypeNode = ast.TypeDefinitionNode | ast.TypeExtensionNode
 
 ROOTS = {"Query": "Queries", "Mutation": "Mutations", "Subscription": "Subscriptions"}
@@ -149,14 +150,17 @@ class Pages:
         elif isinstance(definition, ast.UnionTypeDefinitionNode):
             lines += ["One of " + ", ".join(self._link(each.name.value) for each in definition.types) + ".", ""]
         elif getattr(definition, "fields", None):
-            lines += ["| field | meaning |", "|---|---|"]
-            for each in definition.fields:  # type: ignore[union-attr]
+            fields: list[Field] = list(definition.fields)  # type: ignore[union-attr]
+            has_descriptions = any(each.description for each in fields)
+            lines += ["| field | meaning |", "|---|---|"] if has_descriptions else ["| field |", "|---|"]
+            for each in fields:
                 text = _description(each).replace("\n", " ").replace("|", "&#124;")
-                lines.append(f"| <code>{self._signature(each)}</code> | {text} |")
+                signature = f'<code class="field">{self._signature(each)}</code>'
+                lines.append(f"| {signature} | {text} |" if has_descriptions else f"| {signature} |")
             lines.append("")
         return lines
 
-    def _signature(self, definition: ast.FieldDefinitionNode | ast.InputValueDefinitionNode) -> str:
+    def _signature(self, definition: Field) -> str:
         arguments = ", ".join(self._signature(each) for each in getattr(definition, "arguments", None) or ())
         default = getattr(definition, "default_value", None)
         text = definition.name.value + (f"({arguments})" if arguments else "") + ": " + self._type(definition.type)
