@@ -41,7 +41,11 @@ def documents() -> dict[str, str]:
 
 def _page_of(document: Path) -> str:
     page = document.relative_to(DOCS)
-    return (page.with_name("index.md") if page.name == "README.md" else page).as_posix()
+    if page.name == "README.md":
+        # A folder with a single page needs no index.
+        is_index = len(list(document.parent.glob("*.md"))) > 1
+        page = page.with_name("index.md") if is_index else page.parent.with_suffix(".md")
+    return page.as_posix()
 
 
 def outside_fences(text: str) -> Iterator[tuple[str, bool]]:
@@ -138,7 +142,7 @@ def with_wide_lists(text: str) -> str:
                 if depth == 0 and lines and lines[-1].strip() and not _ITEM.match(lines[-1]) and lines[-1][0] != " ":
                     lines.append("")
                 levels.append((indent, item.end()))
-                line = f"{'    ' * depth}{item[2]}{' ' * (4 - len(item[2]))}{line[item.end():]}"
+                line = f"{'    ' * depth}{item[2]}{' ' * (4 - len(item[2]))}{line[item.end() :]}"
             elif levels:
                 line = "    " * depth + " " * max(0, indent - inside) + line.lstrip(" ")
         lines.append(line)

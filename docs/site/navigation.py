@@ -17,7 +17,9 @@ def expanded(entries: list[Entry], pages: Path) -> list[Entry]:
             (title, inner), *_ = entry.items()
             found.append({title: inner if isinstance(inner, str) else expanded(inner, pages)})
         elif entry.endswith("/"):
-            names = sorted((path.name for path in (pages / entry).glob("*.md")), key=lambda name: (name != "index.md", name))
+            names = sorted(
+                (path.name for path in (pages / entry).glob("*.md")), key=lambda name: (name != "index.md", name)
+            )
             found += [f"{entry}{name}" for name in names]
         else:
             found.append(entry)

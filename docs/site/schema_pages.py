@@ -45,7 +45,10 @@ def schema_pages() -> dict[str, str]:
     conventions, _, first = head.partition('\n"')
     # After the first bar, titles and contents of parts take turns.
     bodies = [(FIRST_PART, f'"{first}')]
-    bodies += [(title.removeprefix("# ").partition(":")[0].strip(), body) for title, body in zip(others[::2], others[1::2], strict=True)]
+    bodies += [
+        (title.removeprefix("# ").partition(":")[0].strip(), body)
+        for title, body in zip(others[::2], others[1::2], strict=True)
+    ]
     parts = [_part(title, body) for title, body in bodies]
     pages = Pages(parts)
     return {"index": pages.index(_paragraphs(conventions)), **{part.name: pages.page(part) for part in parts}}

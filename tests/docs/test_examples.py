@@ -49,3 +49,8 @@ def test_the_pages_have_only_examples_that_can_be_run() -> None:
 
 def test_every_concept_and_guide_has_an_example() -> None:
     assert [page.name for page in PAGES if page.name != "README.md" and not list(examples(page))] == []
+
+
+def test_lines_of_examples_fit_into_the_width_of_a_page() -> None:
+    long = [(page.name, line) for page in PAGES for each in examples(page) for line in each.text.splitlines()]
+    assert [(page, line) for page, line in long if len(line) > 90] == []
