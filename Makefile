@@ -117,7 +117,7 @@ docs: docs-build
 
 docs-build: $(VENV)/installed-docs
 	@$(BIN)/python -m docs.site.prepare .cache/site
-	@$(BIN)/zensical build --strict --config-file .cache/site/mkdocs.yml > .cache/site/log || { cat .cache/site/log >&2; exit 1; }
+	@$(BIN)/zensical build --strict --config-file .cache/site/mkdocs.yml > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
 	@mkdir -p build && rm -rf build/site && cp -r .cache/site/html build/site
 	@echo "Built build/site. Any web server can serve this folder."
 
@@ -161,7 +161,7 @@ $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 
 # The database servers are not needed. If they are installed, they stay.
 $(VENV)/installed-docs: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Confab and the generator of the documentation site into $(VENV) (about 60 MB, once)"
+	@echo "Installing Confab and the generator of the documentation site into $(VENV) (about 100 MB, once)"
 	@{ $(BIN)/python deploy/requirements.py docs | $(PIP) install -qq -c constraints.txt -r /dev/stdin && $(PIP) install -qq --no-deps -e .; } || $(PIP_FAILED)
 	@touch $@
 

@@ -16,9 +16,9 @@ TypeNode = ast.TypeDefinitionNode | ast.TypeExtensionNode
 
 ROOTS = {"Query": "Queries", "Mutation": "Mutations", "Subscription": "Subscriptions"}
 FIRST_PART = "Sessions, messages, groups"
-_INTRODUCTION = """The contract of the API, from `docs/contract.graphql`. Each part of the API has a page; at the end of this page are
-all fields by name. The same as one file: [contract.graphql](../../files/docs/contract.graphql.txt). The playground at
-`/graphql` has an example for each field.
+_INTRODUCTION = """The contract of the API, from `docs/contract.graphql`. Each part of the API has a page; at the end
+of this page are all fields by name. The same as one file: [contract.graphql](../../files/docs/contract.graphql.txt).
+The playground at `/graphql` has an example for each field.
 """
 _BAR = re.compile(r"# -{20,}\n")
 
@@ -59,7 +59,7 @@ def _part(title: str, body: str) -> Part:
     part = Part(title, _paragraphs(rules[0] if rules else ""))
     for definition in parse(body).definitions:
         if isinstance(definition, Root) and definition.name.value in ROOTS:
-            part.fields[definition.name.value] += definition.fields
+            part.fields[definition.name.value] += definition.fields or ()
         elif isinstance(definition, TypeNode):
             part.types.append(definition)
     return part
@@ -128,7 +128,7 @@ class Pages:
                 lines += [f"## {title}", ""]
             for each in part.fields[root]:
                 lines += [f"### {each.name.value} {{ #{root.lower()}-{each.name.value.lower()} }}", ""]
-                lines += [f'<p class="signature"><code>{self._signature(each)}</code></p>', ""]
+                lines += [f"<code>{self._signature(each)}</code>", "{ .signature }", ""]
                 lines += [_description(each), ""]
         if part.types:
             lines += ["## Types", ""]
@@ -149,9 +149,9 @@ class Pages:
         if description:
             lines += [description, ""]
         if isinstance(definition, ast.EnumTypeDefinitionNode):
-            lines += [", ".join(f"`{value.name.value}`" for value in definition.values), ""]
+            lines += [", ".join(f"`{value.name.value}`" for value in definition.values or ()), ""]
         elif isinstance(definition, ast.UnionTypeDefinitionNode):
-            lines += ["One of " + ", ".join(self._link(each.name.value) for each in definition.types) + ".", ""]
+            lines += ["One of " + ", ".join(self._link(each.name.value) for each in definition.types or ()) + ".", ""]
         elif getattr(definition, "fields", None):
             fields: list[Field] = list(definition.fields)  # type: ignore[union-attr]
             has_descriptions = any(each.description for each in fields)
@@ -176,7 +176,7 @@ class Pages:
 
     def _anchor(self, name: str) -> str:
         page = self._home.get(name)
-        return name if page is None else f'<a href="../{page}/#type-{name.lower()}">{name}</a>'
+        return name if page is None else f"[{name}]({page}.md#type-{name.lower()})"
 
     def _link(self, name: str) -> str:
         return f"[`{name}`]({self._home[name]}.md#type-{name.lower()})"

@@ -13,7 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 class Handler(SimpleHTTPRequestHandler):
     """Sends files. Texts are UTF-8."""
 
-    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".txt": "text/plain; charset=utf-8"}  # noqa: RUF012
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {".txt": "text/plain; charset=utf-8"}
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing: the terminal shows the address."""
