@@ -76,6 +76,11 @@ assert.equal(renewals, 1);
 c.stop();
 done("the token that renew gives is used");
 
+const lost = open(a.thread({ id: "m_0", conversationId: conversation }));
+await until("a thread of no message", () => lost.get().status === "failed");
+assert.equal(lost.get().error.code, "NOT_FOUND");
+done("the thread of a message that is not there fails");
+
 // The page of a history is answered only after a message that is sent meanwhile.
 let release;
 const held = new Promise((resolve) => (release = resolve));

@@ -52,6 +52,19 @@ check("a list, a conversation, and a message that the other sees", async () => {
   await alice.getByRole("listitem").filter({ hasText: "Hello from the sample" }).getByText("READ").waitFor();
 });
 
+check("a message that could not be marked as read is marked after the next connection", async () => {
+  const marks = (route) => (route.request().postData()?.includes("markRead") ? route.abort() : route.continue());
+  const failed = bob.waitForEvent("requestfailed", (request) => request.postData()?.includes("markRead"));
+  await bob.context().route("**/graphql", marks);
+  await write(alice.getByRole("main"), "Read this later");
+  await bob.getByRole("main").getByText("Read this later").waitFor();
+  await failed;
+  await bob.context().unroute("**/graphql", marks);
+  await bob.context().setOffline(true);
+  await bob.context().setOffline(false);
+  await alice.getByRole("listitem").filter({ hasText: "Read this later" }).getByText("READ").waitFor();
+});
+
 check("typing and reactions", async () => {
   await bob.getByLabel("Message").fill("a");
   await alice.getByText("typing…").waitFor();
