@@ -76,6 +76,36 @@ assert.equal(renewals, 1);
 c.stop();
 done("the token that renew gives is used");
 
+const lost = open(a.thread({ id: "m_0", conversationId: conversation }));
+await until("a thread of no message", () => lost.get().status === "failed");
+assert.equal(lost.get().error.code, "NOT_FOUND");
+done("the thread of a message that is not there fails");
+
+// The page of a history is answered only after a message that is sent meanwhile.
+let release;
+const held = new Promise((resolve) => (release = resolve));
+const counted = globalThis.fetch;
+globalThis.fetch = async (url, request) => (String(request?.body).includes("query Messages(") && (await held), counted(url, request));
+const quick = signIn(ann.name, { device: { deviceId: "quick", deviceType: "WEB" } });
+const opened = quick.messages(conversation);
+let gone = 0;
+opened.subscribe(() => {
+  const { messages, pending } = opened.get();
+  if (![...messages.map(({ content }) => content), ...pending.map(({ draft }) => draft.text)].includes("at once")) gone += 1;
+});
+quick.send(conversation, { text: "at once" });
+await until("it is stored", async () => (await ben.contents(conversation)).includes("at once"));
+await sleep(300);
+release();
+await until("it is shown", () => texts(opened).includes("at once") && !opened.get().pending.length);
+assert.equal(gone, 0);
+globalThis.fetch = counted;
+quick.stop();
+done("a message stays displayed when it is stored before the history is loaded");
+
+assert.throws(() => signIn(ann.name, { url: "/graphql" }), /absolute address/);
+done("a relative address is refused at once");
+
 // The clock of this device is ahead: all tokens seem to have expired.
 renewals = 0;
 const early = { token: jwt(ann.name), userId: ann.name, expiresAt: Date.now() - 1_000 };

@@ -1,6 +1,7 @@
 // The sample of docs/clients/react-chat with the package as npm packs it, in two browsers.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,6 +51,20 @@ check("a list, a conversation, and a message that the other sees", async () => {
   await write(alice.getByRole("main"), "Hello from the sample");
   await bob.getByRole("main").getByText("Hello from the sample").waitFor();
   await alice.getByRole("listitem").filter({ hasText: "Hello from the sample" }).getByText("READ").waitFor();
+});
+
+check("a message that could not be marked as read is marked after the next connection", async () => {
+  const text = `For later, ${randomUUID()}`; // The program may run a second time.
+  const marks = (route) => (route.request().postData()?.includes("markRead") ? route.abort() : route.continue());
+  const failed = bob.waitForEvent("requestfailed", (request) => request.postData()?.includes("markRead"));
+  await bob.context().route("**/graphql", marks);
+  await write(alice.getByRole("main"), text);
+  await bob.getByRole("main").getByText(text).waitFor();
+  await failed;
+  await bob.context().unroute("**/graphql", marks);
+  await bob.context().setOffline(true);
+  await bob.context().setOffline(false);
+  await alice.getByRole("listitem").filter({ hasText: text }).getByText("READ", { exact: true }).waitFor();
 });
 
 check("typing and reactions", async () => {

@@ -52,8 +52,13 @@ export function createClient(options: ClientOptions): ConfabClient {
   const { api } = connection;
 
   /** Stored messages that no history shows yet, by key. */
-  const storedButNotShown = new Map<string, PendingMessage>();
-  const received = ({ idempotencyKey, conversationId }: Message) => {
+  const storedButNotShown = new Map<string, { item: PendingMessage; message: Message }>();
+  /** The newest part of a history has no gap. */
+  const isShown = ({ conversationId, seq }: Message) => (store.timelines.get(conversationId)?.newest()?.items.at(-1)?.seq ?? -1) >= seq;
+  const received = (message: Message) => {
+    const { idempotencyKey, conversationId } = message;
+    // While the history is loaded, the message stays among those that are pending.
+    if (!isShown(message) && store.timelines.get(conversationId)?.viewers.size) return;
     if (idempotencyKey && storedButNotShown.delete(idempotencyKey)) topics.changed(historyTopic(conversationId));
   };
   const typing = followTyping(() => api, topics, userId);
@@ -76,8 +81,8 @@ export function createClient(options: ClientOptions): ConfabClient {
     store.applySessions([session]);
     const timeline = store.timelines.get(message.conversationId);
     store.applyMessages([message], requestedAt);
-    const shown = timeline?.newest()?.items.some(({ id }) => id === message.id);
-    if (timeline?.newest() && !shown && !timeline.append(message)) storedButNotShown.set(item.key, item);
+    timeline?.append(message);
+    if (timeline && !isShown(message)) storedButNotShown.set(item.key, { item, message });
     topics.changed(historyTopic(message.conversationId));
     const { threadOf } = item.draft;
     if (!threadOf || store.message(threadOf)?.thread) return;
@@ -96,7 +101,11 @@ export function createClient(options: ClientOptions): ConfabClient {
   const waiting = holdForFiles(outbox, pendingChanged);
   const uploads = openUploads(api, options.url);
 
-  const pending = () => [...storedButNotShown.values(), ...outbox.items().filter(({ key }) => !storedButNotShown.has(key)), ...waiting.items()];
+  const pending = () => {
+    storedButNotShown.forEach(({ message }, key) => isShown(message) && storedButNotShown.delete(key));
+    const stored = [...storedButNotShown.values()].map(({ item }) => item);
+    return [...stored, ...outbox.items().filter(({ key }) => !storedButNotShown.has(key)), ...waiting.items()];
+  };
   const isIn = (conversationId: string) => ({ draft, conversationId: place }: PendingMessage) =>
     draft.threadOf && store.message(draft.threadOf)?.thread?.id === conversationId
       ? true

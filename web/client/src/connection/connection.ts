@@ -43,6 +43,8 @@ const PONG_WITHIN_MS = 5_000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function connect({ url, tokens, device, webSocket }: ClientOptions, handlers: Handlers): Connection {
+  if (!URL.canParse(url)) throw new TypeError(`The option url must be an absolute address, for example https://chat.example.org/graphql, not ${url}`);
+  if (!webSocket && typeof WebSocket === "undefined") throw new TypeError("There is no global WebSocket: set the option webSocket, in Node.js 20 to the default export of ws.");
   let state = initialState(Date.now());
   let closed = false;
   let clockAhead = 0;

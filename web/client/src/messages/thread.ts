@@ -1,3 +1,4 @@
+import { notFoundError } from "../errors";
 import { Message as MessageQuery } from "../gql";
 import { historyTopic, type Store } from "../store/store";
 import { view } from "../store/view";
@@ -32,6 +33,7 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
     try {
       const { message } = await api.request(MessageQuery, { id });
       if (message) store.applyMessages([message], requestedAt);
+      error = message ? undefined : notFoundError();
     } catch (refusal) {
       if ((refusal as ConfabError).isRetryable) setTimeout(() => void loadParent(), RETRY_MS);
       else error = refusal as ConfabError;
@@ -50,7 +52,7 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
     if (state && now.every((each, index) => each === inputs[index])) return state;
     inputs = now;
     const empty = { status: parent ? ("ready" as const) : error ? ("failed" as const) : ("loading" as const), messages: [], pending, hasOlder: false, hasNewer: false };
-    return (state = { ...(history ?? { ...empty, ...(error && { error }) }), parent, thread: parent?.thread ?? null });
+    return (state = { ...(history ?? { ...empty, ...(error && !parent && { error }) }), parent, thread: parent?.thread ?? null });
   };
 
   return {
