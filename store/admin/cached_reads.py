@@ -1,4 +1,4 @@
-"""What Redis has of a user or a conversation, read by commands that leave it as it is.
+"""Reads of what Redis has of a user or a conversation, by commands that leave it as it is.
 
 The scripts that requests use fold waiting messages, end mutes and renew the time to live, so they are not called.
 """

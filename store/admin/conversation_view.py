@@ -1,11 +1,11 @@
-"""What is stored about one conversation, and what Redis has of it."""
+"""View of one conversation: what is stored, and what Redis has."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from store.admin.cached_reads import list_waiting_entries, read_head
-from store.admin.source import NOT_KNOWN, NoSuchObject, Source, View, seconds_of, time_text, without_empty
+from store.admin.source import NOT_KNOWN, AdminSource, NoSuchObject, View, seconds_of, time_text, without_empty
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private, parse_thread
 from store.base.workspace_ids import workspace_of_channel
 from store.conversations.conversation import Head, Member, member_from
@@ -24,7 +24,7 @@ _F = ConversationField
 
 
 async def read_stored_head(
-    source: Source, conversation: ConversationId, *, with_members: bool = False
+    source: AdminSource, conversation: ConversationId, *, with_members: bool = False
 ) -> tuple[Head, Document, list[Member]] | None:
     """Return a head as a load from MongoDB gives it, its document, and the memberships of a group or thread.
 
@@ -42,7 +42,7 @@ async def read_stored_head(
     return head, row, found
 
 
-async def view_conversation(source: Source, id: str) -> View:
+async def view_conversation(source: AdminSource, id: str) -> View:
     """Return the view of a conversation. Raises NoSuchObject and StoreError."""
     conversation = check_conversation(id)
     found = await read_stored_head(source, conversation, with_members=True)
@@ -81,7 +81,7 @@ async def view_conversation(source: Source, id: str) -> View:
             "is_locked": head.thread.is_locked,
         }
     else:
-        threads = await source.store.thread_lists.count_threads(conversation)
+        threads = await source.store.thread_lists.sum_threads(conversation)
         view["threads"] = threads._asdict()
     pins = await source.store.pins.find(conversation)
     view["pins"] = {"count": len(pins.items), "changes": pins.version, "seqs": [pin.seq for pin in pins.items]}
@@ -114,7 +114,7 @@ def _view_member(member: Member) -> View:
     )
 
 
-def _view_head(source: Source, head: Head, row: Document) -> View:
+def _view_head(source: AdminSource, head: Head, row: Document) -> View:
     view = {
         "newest_seq": head.seq,
         "counted_messages": head.newest_n,
@@ -129,7 +129,7 @@ def _view_head(source: Source, head: Head, row: Document) -> View:
     return view
 
 
-def view_message(source: Source, message: Message) -> View:
+def view_message(source: AdminSource, message: Message) -> View:
     """Return what a view shows of a message: its text only if the source shows texts."""
     view = without_empty(
         id=message.public_id,
@@ -142,7 +142,7 @@ def view_message(source: Source, message: Message) -> View:
     return view | ({"text": message.text} if source.shows_texts else {})
 
 
-async def _view_channel(source: Source, channel: ConversationId) -> View:
+async def _view_channel(source: AdminSource, channel: ConversationId) -> View:
     store, workspace = source.store, workspace_of_channel(channel)
     info = await store.workspaces.find(workspace)
     policy = await store.policies.read(workspace)
@@ -167,7 +167,7 @@ async def _view_channel(source: Source, channel: ConversationId) -> View:
     }
 
 
-async def _view_cached(source: Source, conversation: ConversationId) -> View:
+async def _view_cached(source: AdminSource, conversation: ConversationId) -> View:
     view: View = {"outbox": NOT_KNOWN, "cached_head": NOT_KNOWN, "redis": source.redis_view()}
     if not source.has_redis:
         return view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
-from store.admin.source import NOT_KNOWN, Source, View, seconds_of, time_text
+from store.admin.source import NOT_KNOWN, AdminSource, View, seconds_of, time_text
 from store.base.ids import PARTITIONS, UserId
 from store.erasure.key_scan import KeyScan
 from store.jobs.job import JobKind, JobState
@@ -22,7 +22,7 @@ _MOST_PARTITIONS = 10
 _NOBODY = UserId("")
 
 
-async def view_connections(source: Source, silent_after_ms: int) -> View:
+async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
     """Return the servers that are alive, and the connections of each. Looks at the names of all keys of Redis.
 
     silent_after_ms: a server without a report for this time has ended. Raises StoreError.
@@ -32,21 +32,23 @@ async def view_connections(source: Source, silent_after_ms: int) -> View:
     view: View = {"processes_with_a_worker_number": len(ring), "servers": NOT_KNOWN, "redis": source.redis_view()}
     if not source.has_redis:
         return view
-    devices, users, ended = Counter[str](), set[bytes](), Counter[str]()
+    times = await store.server_times.read()
+    alive = {
+        server for server, heard in times.items() if not heard.has_ended and now_ms - heard.heard_ms < silent_after_ms
+    }
+    devices, ended, users = Counter[str](), Counter[str](), 0
     async for keys in _presence_keys(source):
         answers = await store.cache.run([Call("HGETALL", (key,)) for key in keys])
-        for key, answer in zip(keys, answers, strict=True):
-            for device in record_from(_NOBODY, answer).record.devices:
-                if device.gone_at_ms is None:
-                    devices[device.server] += 1
-                    users.add(key.encode())
-                else:
-                    ended[device.server] += 1
-    times = await store.server_times.read()
+        for answer in answers:
+            found = record_from(_NOBODY, answer).record.devices
+            connected = [device.server for device in found if device.gone_at_ms is None]
+            devices.update(connected)
+            ended.update(device.server for device in found if device.gone_at_ms is not None)
+            users += not alive.isdisjoint(connected)
     view["servers"] = [
         {
             "server": server,
-            "is_alive": not heard.has_ended and now_ms - heard.heard_ms < silent_after_ms,
+            "is_alive": server in alive,
             "last_report_at": time_text(heard.heard_ms),
             "has_reported_its_end": heard.has_ended,
             "connected_devices": devices.pop(server, 0),
@@ -54,16 +56,15 @@ async def view_connections(source: Source, silent_after_ms: int) -> View:
         }
         for server, heard in sorted(times.items(), key=lambda item: -item[1].heard_ms)
     ]
-    alive = [server for server in view["servers"] if server["is_alive"]]
     return view | {
         "servers_alive": len(alive),
-        "connected_devices": sum(server["connected_devices"] for server in alive),
-        "connected_users": len(users),
-        "devices_on_unknown_servers": dict(devices),
+        "connected_devices": sum(each["connected_devices"] for each in view["servers"] if each["is_alive"]),
+        "connected_users": users,
+        "devices_on_servers_without_a_report": dict(devices),
     }
 
 
-async def _presence_keys(source: Source) -> AsyncIterator[list[str]]:
+async def _presence_keys(source: AdminSource) -> AsyncIterator[list[str]]:
     """Yield the keys of all presence records, each once, in parts."""
     keys = source.store.keys
     scan = KeyScan(source.store.cache.url, f"{keys.namespace}{{u:")
@@ -85,7 +86,7 @@ async def _presence_keys(source: Source) -> AsyncIterator[list[str]]:
         await scan.close()
 
 
-async def view_queues(source: Source) -> View:
+async def view_queues(source: AdminSource) -> View:
     """Return what waits in each queue. Raises StoreError."""
     store = source.store
     outgoing = [webhook.id for webhook in await store.webhooks.list_outgoing()]
@@ -127,7 +128,7 @@ def _view_jobs(counts: dict[tuple[JobKind, JobState], int]) -> View:
     return view
 
 
-async def _add_redis_queues(source: Source, view: View) -> None:
+async def _add_redis_queues(source: AdminSource, view: View) -> None:
     store = source.store
     lengths = await store.cache.run([Call("XLEN", (store.keys.outbox(each),)) for each in range(PARTITIONS)])
     view["outbox"] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.admin.source import NoSuchObject, Source, View, seconds_of, time_text, without_empty
+from store.admin.source import AdminSource, NoSuchObject, View, seconds_of, time_text, without_empty
 from store.base.ids import file_id, message_id
 from store.base.workspace_ids import WorkspaceId, is_workspace_id
 from store.reports.report import OF_DEPLOYMENT, Report, queue_of
@@ -10,7 +10,7 @@ from store.reports.report import OF_DEPLOYMENT, Report, queue_of
 MOST_REPORTS = 200
 
 
-async def view_reports(source: Source, workspace: str | None) -> View:
+async def view_reports(source: AdminSource, workspace: str | None) -> View:
     """Return open reports. workspace: those of a workspace; "-": of the deployment; None: all.
 
     Raises NoSuchObject and StoreError.
@@ -31,7 +31,7 @@ async def view_reports(source: Source, workspace: str | None) -> View:
     }
 
 
-def _view_report(source: Source, report: Report) -> View:
+def _view_report(source: AdminSource, report: Report) -> View:
     message = report.message
     view = without_empty(
         report=report.id,

@@ -22,7 +22,7 @@ class NoSuchObject(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AdminSource:
     """The store of a deployment.
 
     Attributes:

@@ -1,11 +1,11 @@
-"""What is stored about one user, and what Redis has of them."""
+"""View of one user: what is stored, and what Redis has."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from store.admin.cached_reads import read_devices, read_routes, read_session
-from store.admin.source import NOT_KNOWN, NoSuchObject, Source, View, seconds_of, time_text, without_empty
+from store.admin.source import NOT_KNOWN, AdminSource, NoSuchObject, View, seconds_of, time_text, without_empty
 from store.base.ids import ConversationId, UserId, is_sender_id, kind_of
 from store.base.workspace_ids import WorkspaceId
 from store.blocks.block_rows import MAX_BLOCKS, BlockRows
@@ -22,7 +22,7 @@ _MOST_JOBS = 20
 _NO_CONVERSATION = ConversationId("g_0")
 
 
-async def view_user(source: Source, id: str) -> View:
+async def view_user(source: AdminSource, id: str) -> View:
     """Return the view of a user. Reads all sessions of the user. Raises NoSuchObject and StoreError."""
     if is_pseudonym(id):
         raise NoSuchObject(f"{id} stands for an erased user, of whom nothing else is stored.")
@@ -70,13 +70,13 @@ def _view_device(device: Device) -> View:
     )
 
 
-async def _view_presence(source: Source, user: UserId) -> View:
+async def _view_presence(source: AdminSource, user: UserId) -> View:
     row = (await PresenceRows(source.store.mongo).find([user]))[user]
     setting = row.setting.at(source.store.clock.now_ms())
     return {"setting": setting.value.value, "last_seen_at": time_text(row.seen_ms)}
 
 
-async def _view_connections(source: Source, user: UserId) -> View | str:
+async def _view_connections(source: AdminSource, user: UserId) -> View | str:
     if not source.has_redis:
         return NOT_KNOWN
     now_ms = source.store.clock.now_ms()
@@ -99,7 +99,7 @@ async def _view_connections(source: Source, user: UserId) -> View | str:
     }
 
 
-async def _view_sessions(source: Source, user: UserId) -> View:
+async def _view_sessions(source: AdminSource, user: UserId) -> View:
     store = source.store
     rows = source.session_rows
     records = await rows.read_without_ticks(user)
@@ -136,7 +136,7 @@ def _kind_name(conversation: ConversationId) -> str:
     return kind.value if kind is not None else "UNKNOWN"
 
 
-async def _view_workspaces(source: Source, user: UserId) -> list[View]:
+async def _view_workspaces(source: AdminSource, user: UserId) -> list[View]:
     store, now_ms = source.store, source.store.clock.now_ms()
     joined = await store.user_workspaces.list_joined(user)
     ids = [workspace_row_id(each.workspace, user) for each in joined]
@@ -156,7 +156,7 @@ async def _view_workspaces(source: Source, user: UserId) -> list[View]:
     return found
 
 
-async def _list_bans(source: Source, user: UserId) -> list[View]:
+async def _list_bans(source: AdminSource, user: UserId) -> list[View]:
     """Return the bans from the deployment, and from workspaces in whose channels the user has sessions."""
     workspaces: list[WorkspaceId | None] = [None, *await source.store.user_conversations.list_workspaces(user)]
     now_ms = source.store.clock.now_ms()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from store.admin.source import NoSuchObject, Source, View, seconds_of, time_text, without_empty
+from store.admin.source import AdminSource, NoSuchObject, View, seconds_of, time_text, without_empty
 from store.webhooks.delivery_store import DueWebhook
 from store.webhooks.event_rows import WebhookEvent
 from store.webhooks.webhook import Webhook, WebhookKind, parse_webhook_id
@@ -14,12 +14,12 @@ _NEWEST_EVENTS = 10
 _MOST_LINES = 20
 
 
-async def view_webhooks(source: Source) -> View:
+async def view_webhooks(source: AdminSource) -> View:
     """Return all outgoing webhooks with what waits for each. Raises StoreError."""
     return {"webhooks": [await _view(source, each) for each in await source.store.webhooks.list_outgoing()]}
 
 
-async def view_webhook(source: Source, id: str) -> View:
+async def view_webhook(source: AdminSource, id: str) -> View:
     """Return one webhook of any kind, with its newest events. Raises NoSuchObject and StoreError."""
     webhook_id = parse_webhook_id(id)
     if webhook_id is None:
@@ -40,7 +40,7 @@ async def view_webhook(source: Source, id: str) -> View:
     return view
 
 
-async def _view(source: Source, webhook: Webhook) -> View:
+async def _view(source: AdminSource, webhook: Webhook) -> View:
     view = without_empty(
         webhook=webhook.id,
         kind=webhook.kind.value,

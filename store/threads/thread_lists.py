@@ -36,7 +36,7 @@ class VisibleReplies(NamedTuple):
     last_reply_at_ms: int | None
 
 
-class ThreadCounts(NamedTuple):
+class ThreadSums(NamedTuple):
     """Counts over the threads of a conversation. followers: a user counts once for each thread."""
 
     threads: int
@@ -70,14 +70,14 @@ class ThreadLists:
         )
         return [ThreadPosition(row[ConversationField.WRITTEN_AT], ConversationId(row["_id"])) for row in rows]
 
-    async def count_threads(self, parent: ConversationId) -> ThreadCounts:
+    async def sum_threads(self, parent: ConversationId) -> ThreadSums:
         """Return counts over all threads under messages of a conversation. Reads each of them: for rare calls."""
         replies = {"$subtract": [f"${ConversationField.N}", {"$ifNull": [f"${ConversationField.RECALLED}", 0]}]}
         counts: dict[str, object] = {"_id": None, "threads": {"$sum": 1}, "replies": {"$sum": replies}}
         counts["followers"] = {"$sum": {"$ifNull": [f"${ConversationField.MEMBER_COUNT}", 0]}}
         of_parent = {"$match": {ConversationField.PARENT: parent}}
         rows = await self._mongo.aggregate(CONVERSATIONS, [of_parent, {"$group": counts}])
-        return ThreadCounts(*(int(rows[0][name]) for name in ThreadCounts._fields)) if rows else ThreadCounts(0, 0, 0)
+        return ThreadSums(*(int(rows[0][name]) for name in ThreadSums._fields)) if rows else ThreadSums(0, 0, 0)
 
     async def count_replies(self, thread: ConversationId, ranges: Sequence[tuple[int, int]]) -> VisibleReplies:
         """Return the counts over the replies in some ranges of seq, ends included."""

@@ -17,7 +17,7 @@ from server.settings import Settings
 from store.admin.conversation_view import view_conversation
 from store.admin.deployment_view import view_connections, view_queues
 from store.admin.report_view import view_reports
-from store.admin.source import Source, View
+from store.admin.source import AdminSource, View
 from store.admin.unread.explanation import SETTLE_SECONDS, explain_unread
 from store.admin.user_view import view_user
 from store.admin.webhook_view import view_webhook, view_webhooks
@@ -126,7 +126,7 @@ def explain(
     raise typer.Exit(AGREES if view["agrees"] else DIFFERS)
 
 
-def _run(data_dir: Path, texts: bool, make_view: Callable[[Source], Awaitable[View]]) -> View:
+def _run(data_dir: Path, texts: bool, make_view: Callable[[AdminSource], Awaitable[View]]) -> View:
     from server.cli.databases import urls_of_running_dev
     from server.cli.dev import development_settings
     from server.observability.logs import configure_logging
@@ -138,7 +138,7 @@ def _run(data_dir: Path, texts: bool, make_view: Callable[[Source], Awaitable[Vi
 
 
 async def read_view(
-    settings: Settings, make_view: Callable[[Source], Awaitable[View]], *, shows_texts: bool = False
+    settings: Settings, make_view: Callable[[AdminSource], Awaitable[View]], *, shows_texts: bool = False
 ) -> View:
     """Open the databases, and return a view. Raises CommandError."""
     async with open_source(settings, shows_texts=shows_texts) as source:

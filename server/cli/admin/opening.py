@@ -9,7 +9,7 @@ from server.cli.clocks import read_clock
 from server.errors import CommandError, mongo_error, short_reason
 from server.settings import Settings
 from store.admin.read_only import ReadOnlyCache, ReadOnlyMongo
-from store.admin.source import NoSuchObject, Source
+from store.admin.source import AdminSource, NoSuchObject
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
 from store.build import build_store
@@ -18,7 +18,7 @@ from store.mongo.migrations import NewerData, check_version
 
 
 @asynccontextmanager
-async def open_source(settings: Settings, *, shows_texts: bool) -> AsyncIterator[Source]:
+async def open_source(settings: Settings, *, shows_texts: bool) -> AsyncIterator[AdminSource]:
     """Provide the databases of the settings. Redis may be away: the source says so then.
 
     Raises CommandError: MongoDB does not answer or has no deployment, nothing is known by an id, or Redis failed later.
@@ -43,7 +43,7 @@ async def open_source(settings: Settings, *, shows_texts: bool) -> AsyncIterator
         except Unreachable as error:
             problem = short_reason(error)
         try:
-            yield Source(store, problem, shows_texts)
+            yield AdminSource(store, problem, shows_texts)
         except NoSuchObject as error:
             raise CommandError(str(error)) from error
         except StoreError as error:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from store.admin.cached_reads import CachedSession, read_head, read_session
 from store.admin.conversation_view import check_conversation
-from store.admin.source import NOT_KNOWN, NoSuchObject, Source, View, time_text
+from store.admin.source import NOT_KNOWN, AdminSource, NoSuchObject, View, time_text
 from store.admin.unread.message_count import MessageCount, count_messages
 from store.admin.unread.sentences import sentences_about, sentences_without_session
 from store.admin.unread.stored_session import StoredSession, read_stored_session, view_session, view_stored
@@ -31,7 +31,7 @@ class _Found(NamedTuple):
 
 
 async def explain_unread(
-    source: Source, user: str, conversation: str, settle_seconds: Sequence[float] = SETTLE_SECONDS
+    source: AdminSource, user: str, conversation: str, settle_seconds: Sequence[float] = SETTLE_SECONDS
 ) -> View:
     """Return why an unread count is what it is. `agrees` is false if a stored or cached count differs.
 
@@ -50,7 +50,7 @@ async def explain_unread(
     return view
 
 
-async def _explain(source: Source, user: UserId, conversation: ConversationId) -> View:
+async def _explain(source: AdminSource, user: UserId, conversation: ConversationId) -> View:
     stored = await read_stored_session(source, user, conversation)
     session = stored.session
     count = await count_messages(source, session) if session is not None else None
@@ -81,7 +81,7 @@ async def _explain(source: Source, user: UserId, conversation: ConversationId) -
     }
 
 
-async def _complete(source: Source, session: Session) -> Session:
+async def _complete(source: AdminSource, session: Session) -> Session:
     """Return a cached session with what it takes from the cached head."""
     if not session.comes_from_head or session.hidden:
         return session
@@ -90,7 +90,7 @@ async def _complete(source: Source, session: Session) -> Session:
 
 
 async def _differences(
-    source: Source, stored: StoredSession, count: MessageCount | None, shown: Session | None
+    source: AdminSource, stored: StoredSession, count: MessageCount | None, shown: Session | None
 ) -> AsyncIterator[_Found]:
     session, conversation = stored.session, stored.head.conversation
     if session is None or count is None:
@@ -119,7 +119,7 @@ async def _differences(
         )
 
 
-async def _find_repair(source: Source, conversation: ConversationId) -> str | None:
+async def _find_repair(source: AdminSource, conversation: ConversationId) -> str | None:
     """Return the command that repairs a stored count; None: a message or a row has a wrong number."""
     if await MessageNumbers(source.store).compare([conversation]):
         return None
@@ -134,7 +134,7 @@ def _advice(command: str | None) -> str:
     return "No command repairs it, because read positions refer to these numbers: report it as a bug."
 
 
-def _about_cache(source: Source, cached: CachedSession | None, shown: Session | None) -> list[str]:
+def _about_cache(source: AdminSource, cached: CachedSession | None, shown: Session | None) -> list[str]:
     if cached is None:
         return [f"What the user sees is not known, because Redis is not available ({source.redis_problem})."]
     if not cached.is_loaded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from store.admin.source import Source, View, without_empty
+from store.admin.source import AdminSource, View, without_empty
 from store.base.ids import UserId, message_id
 from store.messages.message import MessageKind
 from store.messages.message_fields import MessageField
@@ -52,7 +52,7 @@ class MessageCount:
         return len(self.unread)
 
 
-async def count_messages(source: Source, session: Session) -> MessageCount:
+async def count_messages(source: AdminSource, session: Session) -> MessageCount:
     """Count the messages that are unread by the rules of the API: after readSeq, not the user's own and not SYSTEM.
 
     A session that is not valid has no count. One round trip for each 2,000 messages. Raises StoreError.

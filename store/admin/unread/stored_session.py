@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from store.admin.conversation_view import read_stored_head
-from store.admin.source import NoSuchObject, Source, View, time_text, without_empty
+from store.admin.source import AdminSource, NoSuchObject, View, time_text, without_empty
 from store.base.ids import ConversationId, UserId, parse_private, without_thread
 from store.base.workspace_ids import is_in_workspace
 from store.channels.channel_sessions import with_head
@@ -34,7 +34,7 @@ class StoredSession(NamedTuple):
     sees_channel: bool | None
 
 
-async def read_stored_session(source: Source, user: UserId, conversation: ConversationId) -> StoredSession:
+async def read_stored_session(source: AdminSource, user: UserId, conversation: ConversationId) -> StoredSession:
     """Return a session from MongoDB. Reads all sessions of the user. Raises NoSuchObject and StoreError."""
     mongo = source.store.mongo
     stored_head = await read_stored_head(source, conversation)
