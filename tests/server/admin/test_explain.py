@@ -12,7 +12,8 @@ import pytest
 
 from server.cli import commands as cli
 from store.admin.unread import explanation
-from store.base.ids import UserId
+from store.base.ids import ConversationId, UserId
+from store.messages.message_store import Place
 from store.redis.cache import Call
 from tests.api.channels.calls import make_workspace
 from tests.api.channels.session_calls import FOLLOW
@@ -113,6 +114,19 @@ async def test_deleted_sessions_count_only_later_messages(api: Api, show: Show) 
     view = await explain(api, show, bob, private)
     assert view["verdict"][0] == "1 unread: message 3."
     assert view["verdict"][1].startswith("The user deleted the session at seq 2, so everything up to there counts")
+
+
+async def test_expired_messages_do_not_count(api: Api, show: Show) -> None:
+    alice, bob = await api.create_users("alice", "bob")
+    sent = await send_many(api, alice, bob, 4)
+    private = ConversationId(sent[0]["message"]["conversationId"])
+    await api.wait_until_idle()
+    retention = api.services.app.store.retention
+    await retention._floors.raise_many({private: Place(3, 3)})
+    await retention._sessions.apply([private])
+    view = await explain(api, show, bob, private)
+    assert view["verdict"][:2] == ["1 unread: message 4.", "Messages up to seq 3 are expired, so they do not count."]
+    assert (await show("conversation", private))["retention"]["messages_up_to_seq_are_expired"] == 3
 
 
 async def test_former_members_and_members_who_join_again(api: Api, show: Show) -> None:
