@@ -166,6 +166,8 @@ class JobWorker:
     async def _work(self, running: RunningJob) -> None:
         """Do the work, and renew the lease meanwhile. Raises LeaseLost once it is lost, or may be."""
         work = asyncio.create_task(self._kinds[running.job.kind](running))
+        # Marks its exception as retrieved: nobody looks at it if this call is cancelled, or if the lease is lost.
+        work.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             await self._renew_until_done(running, work)
         finally:

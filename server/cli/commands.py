@@ -15,6 +15,7 @@ from rich.console import Console
 from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
 from server.cli import search
+from server.cli.admin import commands as admin
 from server.embedded import EmbeddedError
 from server.errors import CommandError
 from server.settings import Settings, SettingsError, check_fit_to_serve, find_foreign_token_warning, load_settings
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 
 app.add_typer(search.app)
+app.add_typer(admin.app)
 
 _DURATION = re.compile(r"(\d+)([smhd]?)\Z")
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}

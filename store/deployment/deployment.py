@@ -21,7 +21,7 @@ from store.base.errors import Unreachable
 from store.deployment.deployment_time import DeploymentTime
 from store.deployment.redis_generations import FallbackServer, Generations
 from store.deployment.worker_numbers import WorkerNumbers
-from store.mongo.client import Mongo
+from store.mongo.client import Document, Mongo
 from store.mongo.collections import DEPLOYMENT
 from store.mongo.indexes import Indexes
 from store.mongo.migrations import check_version, known_version
@@ -132,9 +132,7 @@ class Deployment:
         await self._mongo.update_one(DEPLOYMENT, without_key, {"$set": {"ekey": secrets.token_hex(32)}})
         row = await self._time.report()
         self._clock.advance_to(row["time"])
-        self.name = row["name"]
-        self.file_address_key = bytes.fromhex(row["fkey"])
-        self.erased_user_key = bytes.fromhex(row["ekey"])
+        self._take_names(row)
         try:
             await self.check_redis()
         except Unreachable:
@@ -147,6 +145,18 @@ class Deployment:
             # Before the first message that this process does not note. Servers that search know it within seconds.
             now = self._clock.now_ms()
             await self.index_states.watch(now, now)
+
+    async def read(self) -> None:
+        """Read the name and the keys of a deployment that servers have opened. Changes nothing. Raises Unreachable."""
+        row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1})
+        if row is None or "ekey" not in row:
+            raise Unreachable("the deployment was not opened yet")
+        self._take_names(row)
+
+    def _take_names(self, row: Document) -> None:
+        self.name = row["name"]
+        self.file_address_key = bytes.fromhex(row["fkey"])
+        self.erased_user_key = bytes.fromhex(row["ekey"])
 
     async def watch_servers_without_notes(self) -> None:
         """Look for servers that note no messages for the index: theirs become part of its past. Raises Unreachable."""

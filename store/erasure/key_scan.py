@@ -37,11 +37,14 @@ class KeyScan:
         """End the connections."""
         await self._redis.aclose()
 
-    async def list_keys(self) -> AsyncIterator[bytes]:
-        """Yield the names of all keys. A key that is there all the time is yielded at least once."""
+    async def list_keys(self, ending: str = "") -> AsyncIterator[bytes]:
+        """Yield the names of all keys. A key that is there all the time is yielded at least once.
+
+        ending: only keys whose names end with it, without characters that have a meaning in patterns.
+        """
         escaped = "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in self._prefix)
         with translate_errors():
-            async for key in self._redis.scan_iter(match=f"{escaped}*", count=_KEYS_PER_STEP):
+            async for key in self._redis.scan_iter(match=f"{escaped}*{ending}", count=_KEYS_PER_STEP):
                 yield key
 
     async def read(self, key: bytes) -> tuple[str, list[StoredPart]]:

@@ -118,6 +118,17 @@ class JobStore:
         rows = await self._mongo.find(JOBS, query, sort=((_F.CREATED, -1),), limit=1, hint=BY_JOB_USER)
         return _job_from(rows[0]) if rows else None
 
+    async def list_newest(self, user: UserId, limit: int) -> list[Job]:
+        """Return the jobs about a user, the newest first. One round trip."""
+        rows = await self._mongo.find(JOBS, {_F.USER: user}, sort=((_F.CREATED, -1),), limit=limit, hint=BY_JOB_USER)
+        return list(map(_job_from, rows))
+
+    async def count_all(self) -> dict[tuple[JobKind, JobState], int]:
+        """Return the numbers of jobs by kind and state. Reads all jobs: for rare calls. One round trip."""
+        group = {"_id": {"kind": f"${_F.KIND}", "state": f"${_F.STATE}"}, "count": {"$sum": 1}}
+        rows = await self._mongo.aggregate(JOBS, [{"$group": group}])
+        return {(JobKind(row["_id"]["kind"]), JobState(row["_id"]["state"])): int(row["count"]) for row in rows}
+
     async def lease(self, kinds: Collection[JobKind]) -> Job | None:
         """Lease the job of some kinds that has waited longest; None: none is due.
 

@@ -39,6 +39,11 @@ class ServerTimes:
         (answer,) = await self._cache.run_in_background([Call("report_server", (self._keys.server_times,), args)])
         return {name.decode(): _time_from(value) for name, value in zip(answer[::2], answer[1::2], strict=True)}
 
+    async def read(self) -> Mapping[str, ServerTime]:
+        """Return the times of all servers that reported in the last day. Changes nothing. Raises StoreError."""
+        (answer,) = await self._cache.run_in_background([Call("HGETALL", (self._keys.server_times,))])
+        return {name.decode(): _time_from(value) for name, value in zip(answer[::2], answer[1::2], strict=True)}
+
 
 def _time_from(value: bytes) -> ServerTime:
     heard, has_ended, *_ = value.split()

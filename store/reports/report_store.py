@@ -18,7 +18,7 @@ from store.base.snowflakes import first_id_at
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import REPORTS
-from store.mongo.index_fields import BY_REPORT_PLACE, BY_REPORTER
+from store.mongo.index_fields import BY_REPORT_PLACE, BY_REPORT_TIME, BY_REPORTER
 from store.mongo.paced_reads import read_in_steps
 from store.reports.report import (
     Report,
@@ -112,6 +112,16 @@ class ReportStore:
             )
             found += map(report_from, rows)
         return found
+
+    async def list_open(self, queue: str | None, limit: int) -> list[Report]:
+        """Return open reports, the oldest first. One round trip.
+
+        queue: `queue_of` a workspace or of the deployment; None: all of them, for rare calls.
+        """
+        query: Document = {_F.STATE: ReportState.OPEN.value} | ({_F.QUEUE: queue} if queue is not None else {})
+        hint = BY_REPORT_PLACE if queue is not None else BY_REPORT_TIME
+        rows = await self._mongo.find(REPORTS, query, sort=((_F.ORDER, 1),), limit=limit, hint=hint)
+        return [report_from(row) for row in rows]
 
     async def list_of_reporter(self, reporter: UserId) -> AsyncIterator[list[Report]]:
         """Yield the reports that a user made, in bounded steps with pauses."""

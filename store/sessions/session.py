@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.ids import ConversationId, UserId, session_id
-from store.sessions.fields import SessionFields, record_of
+from store.sessions.fields import MAX_UNREAD_MENTIONS, SessionFields, record_of
 from store.sessions.session_lists import (
     count_read,
     count_unread,
@@ -163,3 +163,28 @@ def waiting_from(text: bytes | None) -> WaitingMessages:
         return WaitingMessages(0, False)
     *_, own_n = text.split(b" ", 8)[:8]
     return WaitingMessages(int(own_n), text.count(b" ") > 7)
+
+
+def with_waiting(session: Session, text: bytes) -> Session:
+    """Return a session as it is after the messages that wait for it were applied, but for times.
+
+    text: the field of `waiting_field`. `receive` in `_records.lua` has the same rule.
+    """
+    seq, n, _, _, _, others_seq, own_seq, own_n, *mentions = map(int, text.split())
+    record = dict(session.record)
+    raised = {
+        Session.write_seq: seq,
+        Session.n: n,
+        Session.acknowledged_seq: own_seq,
+        Session.read_n: own_n,
+        Session.received_seq: own_seq,
+    }
+    if session.conversation.startswith("p_"):
+        raised |= {Session.peer_read_seq: others_seq, Session.peer_delivered_seq: others_seq}
+    for field, value in raised.items():
+        record[field.stored] = max(field.of(session), value)
+    unread = sorted({each for each in (*session.mentions, *mentions) if each > record[Session.acknowledged_seq.stored]})
+    record.pop(Session.mentions.stored, None)
+    if unread:
+        record[Session.mentions.stored] = unread[-MAX_UNREAD_MENTIONS:]
+    return Session(session.user, session.conversation, record)

@@ -36,6 +36,14 @@ class VisibleReplies(NamedTuple):
     last_reply_at_ms: int | None
 
 
+class ThreadSums(NamedTuple):
+    """Counts over the threads of a conversation. followers: a user counts once for each thread."""
+
+    threads: int
+    replies: int
+    followers: int
+
+
 class ThreadLists:
     """Reads threads in MongoDB. Each method is one round trip."""
 
@@ -61,6 +69,15 @@ class ThreadLists:
             hint=BY_PARENT,
         )
         return [ThreadPosition(row[ConversationField.WRITTEN_AT], ConversationId(row["_id"])) for row in rows]
+
+    async def sum_threads(self, parent: ConversationId) -> ThreadSums:
+        """Return counts over all threads under messages of a conversation. Reads each of them: for rare calls."""
+        replies = {"$subtract": [f"${ConversationField.N}", {"$ifNull": [f"${ConversationField.RECALLED}", 0]}]}
+        counts: dict[str, object] = {"_id": None, "threads": {"$sum": 1}, "replies": {"$sum": replies}}
+        counts["followers"] = {"$sum": {"$ifNull": [f"${ConversationField.MEMBER_COUNT}", 0]}}
+        of_parent = {"$match": {ConversationField.PARENT: parent}}
+        rows = await self._mongo.aggregate(CONVERSATIONS, [of_parent, {"$group": counts}])
+        return ThreadSums(*(int(rows[0][name]) for name in ThreadSums._fields)) if rows else ThreadSums(0, 0, 0)
 
     async def count_replies(self, thread: ConversationId, ranges: Sequence[tuple[int, int]]) -> VisibleReplies:
         """Return the counts over the replies in some ranges of seq, ends included."""

@@ -27,6 +27,11 @@ class RevocationStore:
         """Refuse tokens of a user that were issued before a time. An earlier time does not undo a later one."""
         await self._mongo.bulk_write(REVOCATIONS, [revocation_write(user, at_ms)])
 
+    async def find(self, user: UserId) -> int | None:
+        """Return the time (ms) before which issued tokens of a user are refused; None: none are. One round trip."""
+        row = await self._mongo.find_one(REVOCATIONS, {"_id": user})
+        return int(row["at"]) if row is not None else None
+
     async def list_since(self, at_ms: int) -> Revoked:
         """Return the revocations whose time is `at_ms` or later."""
         rows = await self._mongo.find(REVOCATIONS, {"at": {"$gte": at_ms}})

@@ -99,9 +99,12 @@ class DeliveryStore:
     async def find_due(self, id: WebhookId, now_ms: int) -> DueWebhook | None:
         """Return a webhook that this process delivers; None: it is deleted, PAUSED or held, or has another owner."""
         row = await self._mongo.find_one(WEBHOOKS, {_W.ID: id, _W.LEASE_OWNER: self._owner} | _deliverable(now_ms))
-        if row is None:
-            return None
-        return DueWebhook(webhook_from(row), row.get(_W.FAILURES, 0), row.get(_W.HELD_UNTIL, 0), row.get(_W.RESUMED))
+        return _due_webhook_from(row) if row is not None else None
+
+    async def find_state(self, id: WebhookId) -> DueWebhook | None:
+        """Return a webhook with the state of its deliveries, however it is; None: there is none. One round trip."""
+        row = await self._mongo.find_one(WEBHOOKS, {_W.ID: id, _W.DELETED: {"$exists": False}})
+        return _due_webhook_from(row) if row is not None else None
 
     async def list_due_lines(self, id: WebhookId, now_ms: int, limit: int, without: Collection[str]) -> list[Line]:
         """Return lines of a webhook whose first event is due, the longest due first. without: ids to leave out."""
@@ -292,6 +295,10 @@ class DeliveryStore:
         await self._mongo.delete_each(WEBHOOK_EVENTS, [{_E.ID: {"$in": [row[_E.ID] for row in events]}}], many=True)
         await self._mongo.delete_each(WEBHOOK_LINES, [{_L.ID: {"$in": [row[_L.ID] for row in lines]}}], many=True)
         return bool(events or lines)
+
+
+def _due_webhook_from(row: Document) -> DueWebhook:
+    return DueWebhook(webhook_from(row), row.get(_W.FAILURES, 0), row.get(_W.HELD_UNTIL, 0), row.get(_W.RESUMED))
 
 
 def _deliverable(now_ms: int) -> Document:

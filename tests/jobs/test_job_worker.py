@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -128,6 +129,37 @@ async def test_a_server_that_stops_gives_its_job_back_at_once(store: Store) -> N
     await stopping.close()
     assert await worker_of(store, run).run_due() == 1
     assert (await find(store, job)).state is JobState.DONE
+
+
+@pytest.mark.parametrize("error", [Unreachable("connection closed"), RuntimeError("no running loop")])
+async def test_a_server_that_stops_reports_no_exception_of_the_work_that_it_ended(
+    store: Store, error: Exception
+) -> None:
+    job, begun, reported = await create(store), asyncio.Event(), list[dict[str, Any]]()
+
+    async def run(running: RunningJob) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            # As a driver does that turns a cancellation into an error of its own.
+            raise error from None
+
+    loop = asyncio.get_running_loop()
+    handler = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    try:
+        worker = worker_of(store, run)
+        worker.open()
+        await begun.wait()
+        await worker.close()
+        # asyncio reports the exception of a task when that is collected.
+        gc.collect()
+        await asyncio.sleep(0)
+    finally:
+        loop.set_exception_handler(handler)
+    assert reported == []
+    assert (await find(store, job)).lease == ""
 
 
 async def test_a_created_job_wakes_the_worker_of_its_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""`confab admin`: commands that show operators what is stored, and change nothing."""

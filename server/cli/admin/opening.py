@@ -1,0 +1,53 @@
+"""Opens the databases of a deployment for commands that only read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from server.cli.clocks import read_clock
+from server.errors import CommandError, mongo_error, short_reason
+from server.settings import Settings
+from store.admin.read_only import ReadOnlyCache, ReadOnlyMongo
+from store.admin.source import AdminSource, NoSuchObject
+from store.base.clock import DeploymentClock
+from store.base.errors import StoreError, Unreachable
+from store.build import build_store
+from store.deployment.redis_generations import use_present_generation
+from store.mongo.migrations import NewerData, check_version
+
+
+@asynccontextmanager
+async def open_source(settings: Settings, *, shows_texts: bool) -> AsyncIterator[AdminSource]:
+    """Provide the databases of the settings. Redis may be away: the source says so then.
+
+    Raises CommandError: MongoDB does not answer or has no deployment, nothing is known by an id, or Redis failed later.
+    """
+    mongo = ReadOnlyMongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    cache = ReadOnlyCache(settings.redis_url, prefix=settings.redis_prefix)
+    try:
+        try:
+            await check_version(mongo)
+            clock = DeploymentClock(await read_clock(mongo, settings.mongo_database))
+            store = build_store(mongo, cache, clock, settings.data_center, has_search=settings.search != "off")
+            await store.deployment.read()
+        except NewerData as newer:
+            raise CommandError(str(newer)) from newer
+        except StoreError as error:
+            raise mongo_error(error) from error
+        # Building a store makes its cache begin generations.
+        use_present_generation(mongo, cache)
+        try:
+            await cache.ping()
+            problem = None
+        except Unreachable as error:
+            problem = short_reason(error)
+        try:
+            yield AdminSource(store, problem, shows_texts)
+        except NoSuchObject as error:
+            raise CommandError(str(error)) from error
+        except StoreError as error:
+            raise CommandError(f"A database failed: {short_reason(error)}.") from error
+    finally:
+        await cache.close()
+        await mongo.close()

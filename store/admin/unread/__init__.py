@@ -1,0 +1,1 @@
+"""Explains why the unread count of a session is what it is."""
