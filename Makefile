@@ -32,7 +32,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos lint schema settings types clean web
+.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos lint schema settings manifests types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -50,6 +50,7 @@ help:
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"
 	@echo "make settings  write docs/settings.md, the reference of all settings"
+	@echo "make manifests  write deploy/kubernetes/confab.yaml from the Helm chart, and the Grafana dashboards"
 	@echo "make types   write web/types, TypeScript types for clients (needs Node.js)"
 	@echo "make dist    build a wheel with the web pages into dist/"
 	@echo "make clean   remove the virtual environment and caches, but no data"
@@ -129,6 +130,11 @@ dist: $(VENV)/installed-run | web
 settings: $(VENV)/installed-run
 	$(BIN)/confab config --reference > docs/settings.md.new
 	mv docs/settings.md.new docs/settings.md
+
+manifests: $(VENV)/installed-dev
+	$(BIN)/python deploy/render.py > deploy/kubernetes/confab.yaml.new
+	mv deploy/kubernetes/confab.yaml.new deploy/kubernetes/confab.yaml
+	$(BIN)/python deploy/dashboards.py
 
 types: | web
 	node web/types/make.mjs
