@@ -1,17 +1,14 @@
-# The same sources make the same files. To make the same image, pass SOURCE_DATE_EPOCH and the digests of the base
-# images: docs/deployment.md.
-ARG NODE_IMAGE=node:22-trixie-slim
-ARG PYTHON_IMAGE=python:3.13-slim-trixie
+# The same sources and base images make the same files. docs/deployment.md says how to make the same image again.
 
 # Builds the web pages. Node.js is not part of the final image.
-FROM ${NODE_IMAGE} AS pages
+FROM node:22-trixie-slim AS pages
 WORKDIR /src/web
 COPY web/package.json web/package-lock.json web/.npmrc ./
 RUN npm ci --omit=dev
 COPY web ./
 RUN npm run build
 
-FROM ${PYTHON_IMAGE} AS build
+FROM python:3.13-slim-trixie AS build
 WORKDIR /src
 # Without pip, which makes the image smaller.
 RUN python -m venv --without-pip /opt/confab
@@ -31,7 +28,7 @@ COPY --from=pages /src/server/static server/static
 RUN pip --python /opt/confab install --no-cache-dir --no-compile --no-deps . \
     && /opt/confab/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/confab/lib
 
-FROM ${PYTHON_IMAGE}
+FROM python:3.13-slim-trixie
 # A numeric user, so that orchestrators can verify that it is not root. It owns new volumes mounted at /run/confab.
 RUN install -d -o 10001 -g 10001 -m 700 /run/confab
 COPY --from=build /opt/confab /opt/confab

