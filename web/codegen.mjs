@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 
 import { codegen } from "@graphql-codegen/core";
 import * as operations from "@graphql-codegen/typescript-operations";
-import { buildSchema, isAbstractType, isObjectType, parse, print, stripIgnoredCharacters, validate, visit } from "graphql";
+import { buildSchema, parse, print, stripIgnoredCharacters, validate, visit } from "graphql";
 
 const at = (path) => new URL(path, import.meta.url);
 const text = (path) => readFileSync(at(path), "utf8");
@@ -22,53 +22,30 @@ function spreads(document, definition) {
   return document.definitions.filter((each) => isFragment(each) && names.has(each.name.value));
 }
 
-/** A definition and the fragments it needs. A fragment comes first in its document: the demo's cache reads and writes by the first one. */
+/** A definition and the fragments it needs. */
 const whole = (document, each) => new Set([each, ...spreads(document, each).flatMap((inner) => [...whole(document, inner)])]);
 
 const resultOf = (each) => each.name.value + each.operation[0].toUpperCase() + each.operation.slice(1);
 
-/** For the client package: plain text, which nothing parses. */
-const plainDocuments = (document) => ({
+/**
+ * The operations as plain text, which nothing parses, with their types.
+ * typesFrom: the module of the type Operation. suffix: ends the name of each constant.
+ */
+const plainDocuments = (document, { typesFrom, suffix }) => ({
   plugin: () => {
     const fragments = document.definitions.filter(isFragment);
     const strings = fragments.map((each) => `const ${each.name.value} = ${JSON.stringify(stripIgnoredCharacters(print(each)))};`);
     for (const each of document.definitions.filter((definition) => !isFragment(definition))) {
       const parts = [JSON.stringify(stripIgnoredCharacters(print(each))), ...[...whole(document, each)].slice(1).map((inner) => inner.name.value)];
       const type = `Operation<${resultOf(each)}, ${resultOf(each)}Variables>`;
-      strings.push(`export const ${each.name.value}: ${type} = { name: "${each.name.value}", text: ${parts.join(" + ")} };`);
+      strings.push(`export const ${each.name.value}${suffix}: ${type} = { name: "${each.name.value}", text: ${parts.join(" + ")} };`);
     }
-    return { prepend: ['import type { Operation } from "./types";'], content: strings.join("\n\n") + "\n" };
-  },
-});
-
-// Documents stay text that gql parses when the page loads: a tenth of the size of syntax trees.
-const parsedDocuments = (document) => ({
-  plugin: () => {
-    const fragments = document.definitions.filter(isFragment);
-    const constants = fragments.map((each) => `export const ${each.name.value} = gql\`${[...whole(document, each)].map(print).join("\n")}\`;`);
-    for (const each of document.definitions.filter((definition) => !fragments.includes(definition))) {
-      const name = each.name.value;
-      const result = resultOf(each);
-      const body = [print(each), ...spreads(document, each).map((inner) => `\${${inner.name.value}}`)].join("\n");
-      constants.push(`export const ${name}Document: TypedDocumentNode<${result}, ${result}Variables> = gql\`${body}\`;`);
-    }
-    const possible = Object.values(schema.getTypeMap())
-      .filter(isAbstractType)
-      .filter((type) => !type.name.startsWith("__"))
-      .map((type) => [type.name, schema.getPossibleTypes(type).map((each) => each.name)]);
-    constants.push(`/** Which types an interface or union stands for. */\nexport const possibleTypes = ${JSON.stringify(Object.fromEntries(possible), null, 2)};`);
-    const embedded = Object.values(schema.getTypeMap()).filter((type) => isObjectType(type) && !type.getFields().id && !type.name.startsWith("__"));
-    const roots = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
-    const names = embedded.filter((type) => !roots.includes(type)).map((type) => type.name);
-    constants.push(`/** Types without an id: part of what they are in. */\nexport const embeddedTypes = ${JSON.stringify(names)};`);
-    const mutations = Object.keys(schema.getMutationType().getFields());
-    constants.push(`export const mutations = ${JSON.stringify(mutations)};`);
-    return { prepend: ['import { gql, type TypedDocumentNode } from "@urql/core";'], content: constants.join("\n\n") + "\n" };
+    return { prepend: [`import type { Operation } from "${typesFrom}";`], content: strings.join("\n\n") + "\n" };
   },
 });
 
 /** Writes folder/gql.ts, or with --check compares it. */
-async function generate(folder, documents) {
+async function generate(folder, options) {
   const document = parse(text(`${folder}/operations.graphql`));
   for (const error of validate(schema, document)) throw error;
   const target = `${folder}/gql.ts`;
@@ -82,7 +59,7 @@ async function generate(folder, documents) {
       skipTypename: true,
     },
     plugins: [{ operations: {} }, { documents: {} }],
-    pluginMap: { operations, documents: documents(document) },
+    pluginMap: { operations, documents: plainDocuments(document, options) },
   });
   const wanted = `// Generated by \`npm run types\` from operations.graphql and the schema. Do not edit.\n${made}`;
 
@@ -93,5 +70,5 @@ async function generate(folder, documents) {
   }
 }
 
-await generate("demo/src", parsedDocuments);
-await generate("client/src", plainDocuments);
+await generate("demo/src", { typesFrom: "@confab/client", suffix: "Document" });
+await generate("client/src", { typesFrom: "./types", suffix: "" });

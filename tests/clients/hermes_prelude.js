@@ -1,4 +1,4 @@
-// Functions that React Native adds to its engine, or that an older engine lacks: Hermes 0.12, the last one that can be had as a program.
+// Functions that React Native adds to its engine, or that an older engine lacks: Hermes 0.12, the last one that is available as a program.
 function TextEncoder() {}
 TextEncoder.prototype.encode = function (text) {
   return Uint8Array.from(unescape(encodeURIComponent(text)), function (each) { return each.charCodeAt(0); });
@@ -10,7 +10,7 @@ globalThis.AbortController = function () {
 };
 Array.prototype.at = Array.prototype.at || function (index) { return this[index < 0 ? this.length + index : index]; };
 
-// The program has no clock: time goes on when nothing else is to be done.
+// The program has no clock: time advances when there is no other work.
 var host = setTimeout, now = 1.7e12, ids = 0, timers = [], isRunning = false;
 globalThis.setTimeout = function (run, ms) {
   timers.push({ id: ++ids, at: now + (ms || 0), run: run });

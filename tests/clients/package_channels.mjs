@@ -58,10 +58,10 @@ await until("an edit", () => texts(second)[0] === "Hello");
 done("reactions, pins, typing, presence, edits");
 
 const join = { name: "Join", text: "mutation ($id: ID!) { joinVoice(channelId: $id) { state { channelId } } }" };
-await retried(() => a.api.request(join, { id: talk.id }, { onSocket: true }));
+await retried(() => a.api.request(join, { id: talk.id }, { overWebSocket: true }));
 const voice = () => views[1].get().channels.find(({ id }) => id === talk.id).voiceStates;
 await until("somebody in the voice channel", () => voice().map(({ user }) => user.id).join() === ann.name);
-await retried(() => a.api.request({ name: "Leave", text: "mutation { leaveVoice }" }, {}, { onSocket: true }));
+await retried(() => a.api.request({ name: "Leave", text: "mutation { leaveVoice }" }, {}, { overWebSocket: true }));
 await until("nobody in the voice channel", () => !voice().length);
 done("shows who is in a voice channel");
 

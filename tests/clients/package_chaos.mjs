@@ -66,7 +66,7 @@ async function retried(act, patience = Number(CONFAB_PATIENCE_MS)) {
     try {
       return await act();
     } catch (error) {
-      if (!error.retryable || Date.now() > ends) throw error;
+      if (!error.isRetryable || Date.now() > ends) throw error;
       await sleep(200);
     }
   }
@@ -191,7 +191,7 @@ await Promise.all(devices.map(async (device) => {
     // The user does not wait for an answer before doing something else.
     void Promise.resolve().then(() => act(device)).catch((error) => {
       figures.refused += 1;
-      if (!error.retryable && !expected.has(error.code)) problem(`${device.name}: ${error.stack}`);
+      if (!error.isRetryable && !expected.has(error.code)) problem(`${device.name}: ${error.stack}`);
     });
   }
 }));
@@ -241,10 +241,15 @@ for (const device of devices) {
   const { client } = device;
   for (const [id, history] of device.histories) {
     await settle(`${device.name} ${id}`, async () => {
-      while (history.get().hasOlder) await retried(() => history.loadOlder());
-      const [shown, truth] = [history.get(), await stored(client, id)];
-      if (shown.pending.length) return `pending: ${JSON.stringify(shown.pending[0])}`;
-      const [mine, its] = [shown.messages.map(shape), truth.map(shape)];
+      await retried(() => history.jumpTo(null));
+      const { pending } = history.get();
+      if (pending.length) return `pending: ${JSON.stringify(pending[0])}`;
+      // Only a part of a long history is in memory at one time.
+      const shown = new Map();
+      const see = () => history.get().messages.forEach((message) => shown.set(message.id, message));
+      for (see(); history.get().hasOlder; see()) await retried(() => history.loadOlder());
+      const truth = await stored(client, id);
+      const [mine, its] = [[...shown.values()].sort((one, other) => one.seq - other.seq).map(shape), truth.map(shape)];
       const at = its.findIndex((each, index) => each !== mine[index]);
       if (at >= 0 || mine.length !== its.length) return `${mine.length} shown, ${its.length} stored; the first difference: ${mine[at]}, stored: ${its[at]}`;
       figures.compared += its.length;

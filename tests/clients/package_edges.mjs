@@ -76,6 +76,17 @@ assert.equal(renewals, 1);
 c.stop();
 done("the token that renew gives is used");
 
+// The clock of this device is ahead: all tokens seem to have expired.
+renewals = 0;
+const early = { token: jwt(ann.name), userId: ann.name, expiresAt: Date.now() - 1_000 };
+const ahead = signIn(ann.name, { tokens: { current: () => early, renew: async () => ((renewals += 1), early) }, device: { deviceId: "ahead", deviceType: "WEB" } });
+await until("active with a clock that is ahead", () => ahead.state.get() === "Active");
+for (let n = 0; n < 3; n += 1) await retried(() => ahead.markRead(conversation));
+await sleep(2_500);
+assert.equal(renewals, 1);
+ahead.stop();
+done("a token that has expired when it is new is used until the server refuses it");
+
 // After signing out, the page's token is that of somebody else.
 let token = { token: `${jwt(ann.name)}x`, userId: ann.name, expiresAt: Date.now() + 3600_000 };
 const tokens = { current: () => token, renew: async () => token };
@@ -99,7 +110,7 @@ done("a stopped client asks for nothing, least of all with another user's token"
 
 let other = { token: jwt(ann.name), userId: ann.name, expiresAt: Date.now() + 3600_000 };
 let why = null;
-const f = signIn(ann.name, { tokens: { current: () => other, renew: async () => other }, device: { deviceId: "sixth", deviceType: "WEB" }, signedOut: (text) => (why = text) });
+const f = signIn(ann.name, { tokens: { current: () => other, renew: async () => other }, device: { deviceId: "sixth", deviceType: "WEB" }, onSignedOut: (text) => (why = text) });
 await until("active", () => f.state.get() === "Active");
 other = { token: jwt(ben.name), userId: ben.name, expiresAt: Date.now() + 3600_000 };
 requests = [];

@@ -1,7 +1,7 @@
 // Failures of a user's device: @confab/client against a real server.
 import assert from "node:assert/strict";
 import { createClient, privateId } from "../web/client/index.mjs";
-import { CuttableSocket, cut, done, open, retried, signIn, sockets, texts } from "./package_parts.mjs";
+import { CuttableSocket, cut, Disk, done, open, retried, signIn, sockets, texts } from "./package_parts.mjs";
 import { answerOnce, BUSY, cuttable, jwt, loseAnswers, Person, server, sleep, until } from "./scenario.mjs";
 
 const [ann, ben] = [new Person("ann"), new Person("ben")];
@@ -11,16 +11,6 @@ const conversation = privateId(ann.name, ben.name);
 /** The stored texts; none before the first message. */
 const stored = () => ben.contents(conversation).catch(() => []);
 const wanted = [];
-
-/** Storage as browsers have it. */
-class Disk {
-  entries = new Map();
-  get length() { return this.entries.size; }
-  key(index) { return [...this.entries.keys()][index] ?? null; }
-  getItem(name) { return this.entries.get(name) ?? null; }
-  setItem(name, value) { this.entries.set(name, value); }
-  removeItem(name) { this.entries.delete(name); }
-}
 
 const way = await cuttable();
 const disk = new Disk();
@@ -125,11 +115,11 @@ const sleepy = signIn(ann.name, {
       return (token = short(3600));
     },
   },
-  signedOut: (why) => (signedOut = why),
+  onSignedOut: (why) => (signedOut = why),
 });
 const slept = open(sleepy.messages(conversation));
 await until("active", () => sleepy.state.get() === "Active");
-// The laptop sleeps: the token expires, and the socket is gone.
+// The laptop sleeps: the token expires, and the socket is dead.
 token = short(-10);
 cut();
 await ben.send(ann.name, "while it slept");
@@ -163,8 +153,8 @@ flaky.send(conversation, { text: "lost answers" });
 wanted.push("lost answers");
 await until("stored once", () => !flakily.get().pending.length && texts(flakily).at(-1) === "lost answers");
 answerOnce(BUSY);
-await flaky.api.request({ name: "Me", text: "{ me { id } }" }, {}).catch((error) => assert.equal(error.retryable, true));
-await assert.rejects(retried(() => flaky.edit("m_1", "x")), { code: "NOT_FOUND", retryable: false });
+await flaky.api.request({ name: "Me", text: "{ me { id } }" }, {}).catch((error) => assert.equal(error.isRetryable, true));
+await assert.rejects(retried(() => flaky.edit("m_1", "x")), { code: "NOT_FOUND", isRetryable: false });
 flaky.send(conversation, { text: "x".repeat(4001) });
 await until("a refusal", () => flakily.get().pending[0]?.failure);
 flaky.send(conversation, { text: "after a refused one" });

@@ -19,13 +19,23 @@ export function signIn(user, options = {}) {
   return createClient({ url: server, tokens, device: { deviceId: `of ${user}`, deviceType: "WEB" }, webSocket: CuttableSocket, ...options });
 }
 
+/** Storage as browsers have it. */
+export class Disk {
+  entries = new Map();
+  get length() { return this.entries.size; }
+  key(index) { return [...this.entries.keys()][index] ?? null; }
+  getItem(name) { return this.entries.get(name) ?? null; }
+  setItem(name, value) { this.entries.set(name, value); }
+  removeItem(name) { this.entries.delete(name); }
+}
+
 /** A busy machine refuses some requests. */
 export async function retried(act) {
   for (;;) {
     try {
       return await act();
     } catch (error) {
-      if (!error.retryable) throw error;
+      if (!error.isRetryable) throw error;
       await sleep(100);
     }
   }

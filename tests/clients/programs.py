@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 PACKAGES = ROOT / "bench" / "node_modules"
 WEB = ROOT / "web"
 VITE = WEB / "node_modules" / "vite" / "bin" / "vite.js"
-LIMIT = 300.0
+LIMIT = 900.0
 """Time limit of a program, in seconds."""
 
 

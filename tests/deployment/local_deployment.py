@@ -32,7 +32,7 @@ from tests.processes import ServerProcess, launch_server
 PROXY_PATH = os.pathsep.join((os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"))
 """Search path for HAProxy: Debian installs it in a folder that is only in the PATH of root."""
 
-_PATIENCE = 40.0
+_PATIENCE = 180.0
 _CONFAB = (sys.executable, "-m", "server.cli")
 """The image installs it as `confab`."""
 

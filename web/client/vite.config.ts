@@ -9,7 +9,7 @@ export default defineConfig({
       entry: Object.fromEntries(["index", "react"].map((name) => [name, fileURLToPath(new URL(`src/${name}.ts`, import.meta.url))])),
       formats: ["es"],
     },
-    rolldownOptions: { external: ["graphql-ws", "react"] },
+    rolldownOptions: { external: ["graphql-ws", "react"], output: { minify: true } },
     target: "es2022",
   },
 });

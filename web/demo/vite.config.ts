@@ -10,6 +10,12 @@ export default defineConfig({
   root: at("."),
   base: "/demo/assets/",
   plugins: [react()],
+  resolve: {
+    alias: [
+      { find: "@confab/client/react", replacement: at("../client/src/react.ts") },
+      { find: "@confab/client", replacement: at("../client/src/index.ts") },
+    ],
+  },
   build: {
     outDir: at("../../server/static/demo"),
     emptyOutDir: true,

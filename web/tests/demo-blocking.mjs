@@ -26,7 +26,7 @@ check("a person is blocked from their profile, and at once unblocked by Undo", a
   await assert.rejects(send("dave", "alice", "Psst"), /BLOCKED|block/i);
 });
 
-check("in a group, messages of a blocked person are collapsed until they are asked for", async () => {
+check("in a group, messages of a blocked person are collapsed until the user shows them", async () => {
   await openSession(alice, "Choir");
   const collapsed = article(alice, "Message from Dave Dyer, blocked by you");
   await collapsed.waitFor();
@@ -53,6 +53,15 @@ check("the list of blocked people unblocks them, also after a reload", async () 
   await eventually(async () => assert.equal(await article(alice, "Psst again").count(), 1));
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("the list of blocked people has those whom another device has blocked", async () => {
+  await ask("alice", 'mutation { blockUser(userId: "erin") { id } }');
+  await alice.getByRole("button", { name: "More", exact: true }).click();
+  await alice.getByRole("menuitem", { name: "Blocked people" }).click();
+  await alice.getByRole("dialog", { name: "Blocked people" }).getByRole("button", { name: "Unblock Erin Archer" }).click();
+  await alice.getByRole("dialog", { name: "Blocked people" }).getByText("You have blocked nobody.").waitFor();
+  await alice.keyboard.press("Escape");
+});
+
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

@@ -1,4 +1,4 @@
-// Channels of the demo: notifications, reading on several devices, moderators, and what is shown where nothing is yet.
+// Channels of the demo: notifications, reading on several devices, moderators, and empty lists.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, open, PHONE, run, send, tokenOf } from "./harness.mjs";
@@ -38,7 +38,7 @@ check("a channel is muted from its row on all devices of the user, looks muted, 
   for (const page of [alice, phone]) await isMuted(page, "lake").waitFor({ state: "detached" });
 });
 
-check("the head of a channel leads to its level and to mutes that end by themselves", async () => {
+check("the header of a channel opens its level and mutes that end by themselves", async () => {
   await channel(alice, "lake").click();
   await alice.getByRole("main").getByRole("button", { name: "Notifications", exact: true }).click();
   await dialog(alice, "#lake").getByRole("combobox", { name: "Muted" }).selectOption("For 8 hours");
@@ -57,7 +57,7 @@ check("the head of a channel leads to its level and to mutes that end by themsel
   await eventually(async () => assert.equal((await session("lake")).notifications, "ALL"));
 });
 
-check("the level of the workspace is in force in its channels without one", async () => {
+check("channels without a level of their own have that of the workspace", async () => {
   await workspaceMenu(phone, "Notifications…");
   await dialog(phone, "Lakeside Hikers").getByRole("button", { name: /^All messages/, pressed: true }).waitFor();
   await dialog(phone, "Lakeside Hikers").getByRole("button", { name: /^Nothing/ }).click();
@@ -72,7 +72,7 @@ check("the level of the workspace is in force in its channels without one", asyn
   await eventually(async () => assert.equal((await session("lake")).notifications, "ALL"));
 });
 
-check("all channels of a category are muted together, and taken back together", async () => {
+check("all channels of a category are muted together, and unmuted by one Undo", async () => {
   await alice.getByRole("heading", { name: "Trips" }).hover();
   await alice.getByRole("button", { name: "Actions for Trips" }).click();
   await alice.getByRole("menuitem", { name: "Mute all channels" }).click();
@@ -115,7 +115,7 @@ check("a channel is marked as unread as a reminder, on all devices", async () =>
   for (const page of [alice, phone]) await sign(page).waitFor({ state: "detached" });
 });
 
-check("who unfollows a channel is no longer told what is unread, and may take it back", async () => {
+check("an unfollowed channel has no unread count, and Undo follows it again", async () => {
   await chooseOfChannel(alice, "lake", "Unfollow");
   const follows = async () => (await ask("alice", `{ channel(id: "${ids.lake}") { viewerFollows } }`)).channel.viewerFollows;
   await alice.getByRole("status").getByText("You no longer follow #lake").waitFor();
@@ -124,7 +124,7 @@ check("who unfollows a channel is no longer told what is unread, and may take it
   await eventually(async () => assert.equal(await follows(), true));
 });
 
-check("a moderator recalls what somebody else wrote in a channel, after a question; others may not", async () => {
+check("a moderator recalls another person's message in a channel after a confirmation; others may not", async () => {
   await send("dave", ids.general, "Cheap boats, call me");
   bob = await demo("bob");
   await isActive(bob);
@@ -143,7 +143,7 @@ check("a moderator recalls what somebody else wrote in a channel, after a questi
   await erin.context().close();
 });
 
-check("a new channel says what it is for and what to do", async () => {
+check("a new channel shows its topic and what to do", async () => {
   await workspaceMenu(alice, "New channel…");
   const form = alice.getByRole("dialog", { name: "New channel" });
   await form.getByRole("textbox", { name: "Name" }).fill("photos");
@@ -179,7 +179,7 @@ check("an archived channel is closed and opened again for everybody at once", as
   await box(bob).waitFor();
 });
 
-check("a new workspace, and a list without conversations, say what to do next", async () => {
+check("a new workspace, and a list without conversations, show what to do next", async () => {
   await ask("erin", 'mutation { createWorkspace(input: {name: "Choir"}) { id } }');
   const erin = await demo("erin");
   await erin.getByRole("link", { name: /^Choir/ }).click();
@@ -199,6 +199,6 @@ check("a new workspace, and a list without conversations, say what to do next", 
   assert.equal(await box(page).count(), 0);
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

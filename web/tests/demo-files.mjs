@@ -93,6 +93,22 @@ check("a file that is refused says why, and can be removed", async () => {
   await tray(phone).waitFor({ state: "detached" });
 });
 
+check("a file is removed from a message that waits for it, and the message is sent with the others", async () => {
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await phone.route(/\/files\//, async (route) => (route.request().method() === "PUT" && (await released), route.continue()));
+  await choose(phone, photo("kept.png"), { name: "removed.txt", mimeType: "text/plain", buffer: Buffer.from("no") });
+  await box(phone).fill("Only the photo");
+  await send(phone);
+  await log(phone).getByRole("button", { name: "Remove removed.txt" }).click();
+  await eventually(async () => assert.equal(await log(phone).getByText("removed.txt").count(), 0));
+  release();
+  const message = log(desk).getByRole("article").filter({ hasText: "Only the photo" });
+  await eventually(async () => assert.ok(await isLoaded(message.locator(".picture img"))));
+  assert.equal(await message.getByRole("link").count(), 0);
+  await phone.unroute(/\/files\//);
+});
+
 check("a pasted picture is sent as a spoiler, which a click shows", async () => {
   const bytes = [...png(320, 200)];
   await box(desk).evaluate((field, given) => {

@@ -90,7 +90,7 @@ check("scrolling through hundreds of messages moves them exactly as far as it sh
   assert.ok(first - last >= 450, `from ${first} to ${last}`);
 });
 
-check("what is no longer near is dropped, and loaded again on the way back", async () => {
+check("distant messages are dropped, and loaded again when the user scrolls back", async () => {
   const first = (await middle(dave)).seq;
   await eventually(async () => {
     const { moved, rows } = await scrollBy(dave, 380);

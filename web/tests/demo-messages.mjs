@@ -1,8 +1,8 @@
-// What is in and below a message of the demo: its markup, and reactions.
+// Messages of the demo: markup, reactions, reading and drafts.
 import assert from "node:assert/strict";
 
 import { ask, check, complained, demo, eventually, isAccessible, open, PHONE, run, send } from "./harness.mjs";
-import { act, article, log, openSession } from "./pages.mjs";
+import { act, article, box, log, openSession, write } from "./pages.mjs";
 
 let alice, bob;
 
@@ -56,7 +56,7 @@ check("the picker is used with the arrow keys, and Escape gives the focus back",
   await eventually(async () => assert.deepEqual(await labels(bob, "Important"), ["❤️ 2: You, Alice Archer (own)", "😂 1: Alice Archer"]));
 });
 
-check("one's own reaction is taken back with a click, and the others stay after a reload", async () => {
+check("a click removes the user's own reaction, and the others stay after a reload", async () => {
   await chips(alice, "Important").first().click();
   await eventually(async () => assert.deepEqual(await labels(bob, "Important"), ["❤️ 1: You (own)", "😂 1: Alice Archer"]));
   await alice.reload();
@@ -81,6 +81,27 @@ check("a message that was seen is read, also if the conversation is left at once
   await eventually(async () => assert.equal(await readSeq(), seq));
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("a draft survives a reload, until it is sent or the user signs out", async () => {
+  await openSession(alice, "Carol Cook");
+  await box(alice).fill("Half a thought");
+  await openSession(alice, "Bob Baker");
+  assert.equal(await box(alice).inputValue(), "");
+  await alice.reload();
+  await openSession(alice, "Carol Cook");
+  assert.equal(await box(alice).inputValue(), "Half a thought");
+  await write(alice, "A whole thought");
+  await article(alice, "A whole thought").waitFor();
+  await alice.reload();
+  await article(alice, "A whole thought").waitFor();
+  assert.equal(await box(alice).inputValue(), "");
+  await box(alice).fill("For nobody else");
+  await alice.getByRole("button", { name: "More", exact: true }).click();
+  await alice.getByRole("menuitem", { name: "Sign out" }).click();
+  await alice.getByRole("button", { name: "Sign in as Alice Archer" }).click();
+  await article(alice, "A whole thought").waitFor();
+  assert.equal(await box(alice).inputValue(), "");
+});
+
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

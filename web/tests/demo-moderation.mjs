@@ -89,7 +89,7 @@ check("a report is resolved with the keyboard, and the focus stays on the page",
   await rows("Reports").first().waitFor();
 });
 
-check("a banned member is gone at once, and comes back only when the ban is lifted", async () => {
+check("a banned member leaves at once, and can join again only after the ban is lifted", async () => {
   await dave.goto(new URL(`/demo?as=dave#/w/${await workspaceId()}`, dave.url()).href);
   await dave.getByRole("heading", { name: "Lakeside Hikers" }).waitFor();
   assert.equal(await dave.getByRole("link", { name: "Moderation" }).count(), 0);
@@ -121,7 +121,7 @@ check("the audit log names who did what, with the reason and the values", async 
   await isAccessible(alice);
 });
 
-check("members without rights see that there is nothing for them", async () => {
+check("members without permissions get a notice instead of the page", async () => {
   await dave.goto(new URL(`/demo?as=dave#/w/${await workspaceId()}/moderation`, dave.url()).href);
   await dave.reload();
   await dave.getByText("Nothing for you here").waitFor();

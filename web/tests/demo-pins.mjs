@@ -18,7 +18,7 @@ const menuOf = async (page, text) => {
   return items;
 };
 
-check("what one person pins is marked, counted and announced for the other at once", async () => {
+check("a message that one person pins is marked, counted and announced for the other at once", async () => {
   await send("bob", "dave", "The key is under the blue pot");
   await send("bob", "dave", "The code of the gate is 4711");
   [dave, bob] = [await demo("dave"), await demo("bob")];
@@ -49,11 +49,12 @@ check("the list has the latest pin first, with its author, and follows pins and 
   await isAccessible(bob, { within: "dialog" });
 });
 
-check("the keyboard unpins in the list, and takes it back without closing the list", async () => {
+check("the keyboard unpins in the list, and undoes it without closing the list", async () => {
   const unpin = dialog(bob).getByRole("button", { name: "Unpin the message of Bob Baker" });
   await unpin.first().focus();
   await bob.keyboard.press("Enter");
   await eventually(async () => assert.deepEqual(await texts(bob), ["The code of the gate is 4712"]));
+  await dialog(bob).getByRole("button", { name: "Undo" }).waitFor();
   await bob.keyboard.press("Control+z"); // Before the message with "Undo" goes away.
   await eventually(async () => assert.deepEqual(await texts(bob), ["The key is under the blue pot", "The code of the gate is 4712"]));
   await button(dave, 2).waitFor();
@@ -101,7 +102,7 @@ check("in a group only the owner and admins pin; members read the list without b
   await button(bob, 1).waitFor();
 });
 
-check("in a channel the right decides, and pins arrive at once", async () => {
+check("in a channel only members with the permission pin, and pins arrive at once", async () => {
   for (const page of [alice, bob]) {
     await openWorkspace(page);
     await channel(page, "general").click();
@@ -139,6 +140,6 @@ check("on a phone in dark colours the list fits and leads to the message", async
   await fitsItsWidth(phone);
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

@@ -1,4 +1,4 @@
-// The demo's presence: who is there, what people set, and the devices of a person.
+// The demo's presence: who is online, what people set, and the devices of a person.
 import assert from "node:assert/strict";
 
 import { check, complained, demo, eventually, fitsItsWidth, isAccessible, PATIENCE, PHONE, run } from "./harness.mjs";

@@ -45,7 +45,7 @@ check("a new name is displayed at once for the user and for others: in the list,
   await bob.context().close();
 });
 
-check("a profile that was saved can be taken back", async () => {
+check("saving a profile can be undone", async () => {
   await undo(carol);
   await carol.getByRole("heading", { name: "Carol Cook" }).waitFor();
   await row(alice, "Carol Cook").waitFor();
@@ -67,7 +67,7 @@ check("a picture is shown before it is saved, then for others at once, and is re
   assert.equal((await stored()).avatarUrl, null);
 });
 
-check("what cannot be saved is said before: no name, no address, no picture at the address", async () => {
+check("the form shows what cannot be saved: no name, no address, no picture at the address", async () => {
   await openDialog(carol);
   assert.ok(await save(carol).isDisabled());
   await name(carol).fill("   ");
@@ -109,6 +109,6 @@ check("the profile leads to the status and back, on a phone in dark colours too"
   await name(phone).waitFor();
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

@@ -223,7 +223,7 @@ check("notifications are off until they are switched on, and then the server has
   await isAccessible(erin);
 });
 
-check("a test says what became of it", async () => {
+check("a test push shows its result", async () => {
   await sendTest(erin, "Sent. The notification appears in a moment.");
   assert.deepEqual(served.pushes.splice(0), ["/push/1"]);
   served.status = 400;

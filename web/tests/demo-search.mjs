@@ -33,7 +33,7 @@ async function search(page, text, number) {
 const highlighted = (page, seq) =>
   page.evaluate((seq) => {
     window.highlighted = new Promise((resolve) => {
-      const look = () => document.querySelector(`article.lit[data-seq="${seq}"]`) && resolve();
+      const look = () => document.querySelector(`article.highlighted[data-seq="${seq}"]`) && resolve();
       new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributeFilter: ["class"] });
     });
   }, seq);
@@ -80,7 +80,7 @@ check("before anything is typed, the search offers the conversations at the top 
   await group(alice, "Recent").getByRole("option", { name: "Bob Baker" }).waitFor();
 });
 
-check("people, groups and channels are found by beginnings of words, whatever the case and the accents", async () => {
+check("people, groups and channels are found by beginnings of words, without case and accents", async () => {
   await field(alice).fill("BÁK");
   await group(alice, "People").getByRole("option", { name: "Bob Baker" }).waitFor();
   await field(alice).fill("hìk");
@@ -131,7 +131,7 @@ check("a result opens in its conversation, in the middle of its neighbours, and 
   assert.equal(await article(alice, `Straw ${MANY - 1}.`).count(), 0);
 });
 
-check("one can scroll on from there to the present", async () => {
+check("the user can scroll on from there to the newest message", async () => {
   await eventually(async () => {
     await log(alice).evaluate((list) => list.scrollBy({ top: list.clientHeight, behavior: "instant" }));
     assert.equal(await alice.getByRole("button", { name: "To the newest message" }).count(), 0);
@@ -152,7 +152,7 @@ check("back returns to the results, and closing them to the conversation from be
   assert.equal(await backButton(alice).count(), 0);
 });
 
-check("back in the same conversation shows the place that was left", async () => {
+check("back in the same conversation shows the messages from before", async () => {
   await openSession(alice, "Dave Dyer");
   await article(alice, "Straw 100.").waitFor();
   const scroll = () => article(alice, "Straw 100.").evaluate((element) => element.scrollIntoView({ block: "center" }));
@@ -192,7 +192,7 @@ check("filters narrow the search to a conversation, a sender and links", async (
   await dialog(alice).getByRole("button", { name: "Clear" }).click();
 });
 
-check("the search says that there is nothing, why it failed, and that not everything was searched", async () => {
+check("the search shows that nothing was found, why it failed, and that not everything was searched", async () => {
   await field(alice).fill("xylophone zither");
   await dialog(alice).getByText("Nothing found").first().waitFor();
   await field(alice).fill("-haystack");

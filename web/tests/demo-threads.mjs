@@ -90,7 +90,7 @@ check("in the panel, replies are quoted, mention people, get reactions, and are 
   await article(bob, "Who brings a kettle?").getByRole("button", { name: "👍 1: Alice Archer" }).waitFor();
 });
 
-check("the thread is in the address, and what was written stays when the panel is closed", async () => {
+check("the thread is in the address, and its draft stays when the panel is closed", async () => {
   await replyBox(alice).fill("A draft");
   await alice.getByRole("button", { name: "Close thread" }).click();
   await isClosed(alice);
@@ -167,7 +167,7 @@ check("followed threads are listed with what is unread, and reading on one devic
   await carol.context().close();
 });
 
-check("a thread is followed by who writes in it, and can be unfollowed", async () => {
+check("writing in a thread follows it, and it can be unfollowed", async () => {
   const dave = await demo("dave", { path: `#/c/${general}/t/${question.seq}` });
   await reply(dave, "Then I bring tea").waitFor();
   assert.equal(await follow(dave).getAttribute("aria-pressed"), "false");
@@ -206,7 +206,7 @@ check("all threads are marked as read at once", async () => {
   await erin.context().close();
 });
 
-check("in a locked thread only its moderators and the author of its message write", async () => {
+check("in a locked thread only moderators and the author of its first message write", async () => {
   await alice.goto(`${alice.url().split("#")[0]}#/c/${general}/t/${question.seq}`);
   await panel(alice).getByRole("button", { name: "Actions for thread" }).click();
   await alice.getByRole("menuitem", { name: "Lock thread" }).click();
@@ -304,6 +304,6 @@ check("on a phone a thread fills the screen, and the messages below it stay unre
   await phone.context().close();
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

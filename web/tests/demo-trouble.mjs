@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 
 import { check, complained, demo, eventually, open, openIn, run, send, stored, tokenOf, url } from "./harness.mjs";
-import { act, article, box, isActive, list, log, row, status, write } from "./pages.mjs";
+import { act, article, box, choose, isActive, list, log, row, status, undo, write } from "./pages.mjs";
 
 const AT_BOB = "#/c/p_alice_bob";
 const GRAPHQL = "**/graphql";
@@ -55,6 +55,68 @@ check("a socket closed with a final code is opened again and misses nothing", as
   await page.context().close();
 });
 
+check("a page that is displayed again connects at once", async () => {
+  const sockets = [];
+  const prepare = (context) => context.routeWebSocket(GRAPHQL, (socket) => (socket.connectToServer(), sockets.push(socket)));
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  await isActive(page);
+  await sockets[0].close({ code: 1012, reason: "retry in 3600000 ms" });
+  await page.locator("[data-connection='Resuming']").waitFor();
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await isActive(page);
+  await page.context().close();
+});
+
+check("messages that the server fails to load can be loaded again", async () => {
+  let fails = true;
+  const prepare = (context) =>
+    context.route(GRAPHQL, (route) => {
+      if (!fails || !asks(route, "query Messages(")) return route.continue();
+      return route.fulfill({ json: { data: null, errors: [{ message: "Internal error", extensions: { code: "INTERNAL", retryable: false } }] } });
+    });
+  const page = await demo("alice", { path: AT_BOB, prepare });
+  const alert = page.getByRole("alert").filter({ hasText: "The messages didn't load." });
+  await alert.waitFor();
+  fails = false;
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await log(page).getByRole("article").first().waitFor();
+  assert.equal(await alert.count(), 0);
+  await page.context().close();
+});
+
+const HOUR_MS = 3_600_000;
+/** Moves the clock of a device. */
+const withClock = (ahead) => (context) =>
+  context.addInitScript((ms) => {
+    const Real = Date;
+    const now = () => Real.now() + ms;
+    globalThis.Date = class extends Real {
+      constructor(...given) {
+        super(...(given.length ? given : [now()]));
+      }
+      static now = now;
+    };
+  }, ahead);
+
+check("on a device whose clock is ahead, one's own new message can be recalled", async () => {
+  const page = await demo("alice", { path: AT_BOB, prepare: withClock(2 * HOUR_MS) });
+  await isActive(page);
+  await write(page, "too early");
+  await eventually(async () => assert.notEqual(await status(page, "too early"), "pending"));
+  await act(page, "too early", "Recall");
+  await page.getByRole("alertdialog").waitFor();
+  await page.context().close();
+});
+
+check("on a device whose clock is behind, a conversation is muted for an hour", async () => {
+  const page = await demo("alice", { prepare: withClock(-2 * HOUR_MS) });
+  await isActive(page);
+  await choose(page, "Carol Cook", "Mute for an hour");
+  await page.getByText("Carol Cook muted for an hour").waitFor();
+  await undo(page);
+  await page.context().close();
+});
+
 check("a subscription that the server could not start is started a little later", async () => {
   let refused = 0;
   const prepare = (context) =>
@@ -83,7 +145,7 @@ check("the list stays up to date after a lost acknowledgement", async () => {
   await page.context().route(GRAPHQL, (route) => (asks(route, "AckDelivered") && (lost += 1) === 1 ? route.abort("connectionreset") : route.fallback()));
   await send("bob", "alice", "in the list");
   await row(page, "Bob Baker").getByText("in the list").waitFor();
-  assert.ok(lost > 1);
+  await eventually(() => assert.ok(lost > 1));
   await page.context().close();
 });
 

@@ -10,7 +10,7 @@ const session = async (id) => (await ask("alice", `{ session(conversationId: "${
 const said = (page, words) => page.getByRole("status").getByText(words);
 const bar = (page) => page.locator(".undo");
 
-check("muting and pinning are taken back, with what was there before", async () => {
+check("Undo restores the state from before muting and pinning", async () => {
   alice = await demo("alice");
   await isActive(alice);
   await choose(alice, "Dave Dyer", "Mute for an hour");
@@ -28,7 +28,7 @@ check("muting and pinning are taken back, with what was there before", async () 
   await bar(alice).waitFor({ state: "detached" });
 });
 
-check("a move to a folder is taken back", async () => {
+check("a move to a folder can be undone", async () => {
   await choose(alice, "Dave Dyer", "Move to folder…");
   await alice.getByRole("dialog").getByRole("button", { name: "family" }).click();
   await said(alice, "Dave Dyer moved to family").waitFor();
@@ -37,7 +37,7 @@ check("a move to a folder is taken back", async () => {
   await eventually(async () => assert.equal((await session("p_alice_dave")).categoryId, "work"));
 });
 
-check("a deleted conversation leaves the list without a question, and nothing is deleted before it is too late to take it back", async () => {
+check("a deleted conversation leaves the list without a confirmation, and is deleted only when Undo is no longer offered", async () => {
   await choose(alice, "Trail Bot", "Delete");
   await row(alice, "Trail Bot").waitFor({ state: "detached" });
   assert.equal(await alice.getByRole("alertdialog").count(), 0);
@@ -62,7 +62,7 @@ check("the message stays while it has the focus, Escape closes it, and then the 
   assert.equal(await row(alice, "Trail Bot").count(), 0);
 });
 
-check("without a choice, the message goes by itself and the deletion is final", async () => {
+check("the message disappears after a time, and the deletion is final", async () => {
   await choose(alice, "Office", "Delete");
   await bar(alice).waitFor();
   await alice.mouse.move(5, 400);
@@ -94,7 +94,7 @@ check("a page that is closed deletes what was deleted in it", async () => {
   await page.context().close();
 });
 
-check("the keys that undo belong to the text while the user writes", async () => {
+check("the keys for Undo act on the text while the user writes", async () => {
   await openSession(alice, "Bob Baker");
   await choose(alice, "Bob Baker", "Mute");
   await said(alice, "Bob Baker muted").waitFor();
@@ -104,7 +104,7 @@ check("the keys that undo belong to the text while the user writes", async () =>
   assert.ok((await session("p_alice_bob")).muteStatus);
 });
 
-check("on a phone it fits, also in dark colours", async () => {
+check("the message fits a phone, also in dark colours", async () => {
   const phone = await demo("dave", { viewport: PHONE, colorScheme: "dark", hasTouch: true });
   await isActive(phone);
   await choose(phone, "Alice Archer", "Delete");
@@ -115,6 +115,6 @@ check("on a phone it fits, also in dark colours", async () => {
   await row(phone, "Alice Archer").waitFor();
 });
 
-check("nothing complained", () => assert.deepEqual(complained(), []));
+check("no browser reported an error", () => assert.deepEqual(complained(), []));
 
 await run();

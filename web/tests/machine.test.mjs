@@ -41,7 +41,7 @@ test("a client connects, identifies itself, gets its first screen, and is active
   assert.equal(after(...CONNECTED, caughtUp("sessions")).state.connection, "Ready");
 });
 
-test("the first screen may be there before the connection", () => {
+test("the first screen may be loaded before the connection is accepted", () => {
   for (const events of [[ready, opened], [opened, ready]]) {
     assert.equal(after(...events).state.connection, "Authenticating");
     assert.equal(after(...events, acknowledged()).state.connection, "Ready");
@@ -113,7 +113,7 @@ for (const code of [1000, 1001, 1005, 1006, 1012, 1013, 4408, 4499]) {
   });
 }
 
-test("a restarting server says when to come back", () => {
+test("a restarting server says when to reconnect", () => {
   const [open] = after(...ACTIVE, closed(1012, "Service restart, retry in 8250 ms")).actions;
   assert.equal(open.afterMs, 8250);
 });
@@ -155,7 +155,7 @@ test("five minutes without use are idle, reported once, and the next use is repo
   assert.deepEqual([back.state.user, back.actions[0]], ["Online", { do: "report", active: true }]);
 });
 
-test("a check that comes before its time is repeated when it is due", () => {
+test("a check before its time is repeated when it is due", () => {
   const { state, actions } = after(...ACTIVE, used(60_000), unused(IDLE_AFTER_MS));
   assert.deepEqual([state.user, actions], ["Online", [{ do: "checkUse", at: 60_000 + IDLE_AFTER_MS }]]);
 });

@@ -43,7 +43,7 @@ export async function act(page, text, action) {
   await page.getByRole("menuitem", { name: action, exact: true }).click();
 }
 
-/** Answers the question before something that cannot be undone. */
+/** Answers the confirmation of an action that cannot be undone. */
 export async function confirm(page, question, verb) {
   await page.getByRole("alertdialog", { name: question }).getByRole("button", { name: verb, exact: true }).click();
 }
@@ -63,7 +63,7 @@ export async function openNotifications(page) {
   await notificationsDialog(page).waitFor();
 }
 
-/** Takes the last action back. */
+/** Undoes the last action. */
 export const undo = (page) => page.getByRole("status").getByRole("button", { name: "Undo" }).click();
 
 /** A channel's row in the list of its workspace. */

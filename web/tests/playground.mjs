@@ -200,7 +200,7 @@ check("a query in the same tab takes the place of the log", async () => {
 
 check("executed operations are in the history", async () => {
   await page.getByRole("button", { name: /History/ }).first().click();
-  // GraphiQL does not keep what is executed before its editor is there.
+  // GraphiQL does not keep what is executed before its editor is loaded.
   for (const name of ["EditMessage", "BanUser", "LeaveVoice"]) await page.getByRole("listitem").filter({ hasText: name }).first().waitFor();
   await page.getByRole("button", { name: /History/ }).first().click();
 });

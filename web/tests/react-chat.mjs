@@ -15,7 +15,7 @@ const modules = join(root, "web", "node_modules");
 const folder = mkdtempSync(join(tmpdir(), "confab-react-chat-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
-/** An empty project with the packed package beside the other packages. */
+/** An empty project with the packed package next to the other packages. */
 function makeProject() {
   cpSync(join(root, "docs", "clients", "react-chat"), folder, { recursive: true, filter: (path) => !/node_modules|dist/.test(path) });
   mkdirSync(join(folder, "node_modules", "@confab"), { recursive: true });

@@ -12,8 +12,8 @@ async function load(file) {
 }
 
 const { excerptOf, partsOf } = await load("highlights");
-const { fold, matching, nameMatches } = await load("folding");
-const { EVERYWHERE, PAUSE_MS, filterOf, openSearch } = await load("search");
+const { fold, filterByName, nameMatches } = await load("folding");
+const { NO_FILTERS, DEBOUNCE_MS, filterOf, openSearch } = await load("search");
 
 const range = (start, end) => ({ start, end });
 const found = (parts) => parts.filter(({ isFound }) => isFound).map(({ text }) => text);
@@ -83,26 +83,27 @@ test("each word of a query begins a word of the name; names in scripts without s
 });
 
 test("names that begin with the query come first, and the others keep their order", () => {
-  assert.deepEqual(matching(["Ann Bo", "Carl Bo", "Bo Derek"], (name) => name, "bo"), ["Bo Derek", "Ann Bo", "Carl Bo"]);
+  assert.deepEqual(filterByName(["Ann Bo", "Carl Bo", "Bo Derek"], (name) => name, "bo"), ["Bo Derek", "Ann Bo", "Carl Bo"]);
 });
 
 test("a filter names only what narrows the search", () => {
-  assert.deepEqual(filterOf(EVERYWHERE), {});
+  assert.deepEqual(filterOf(NO_FILTERS), {});
   assert.deepEqual(filterOf({ conversationId: "g_1", senderId: "bob", has: "IMAGE", pinned: true }), { conversationIds: ["g_1"], senderIds: ["bob"], has: ["IMAGE"], pinned: true });
 });
 
-/** A client whose requests are answered by the test. */
+/** An API whose requests are answered by the test. */
 function scripted() {
   const requests = [];
-  const query = (document, variables) => ({
-    subscribe: (listener) => {
-      const request = { name: document.definitions.find(({ kind }) => kind === "OperationDefinition").name.value, variables, cancelled: false, answer: (data, error) => request.cancelled || listener({ data, error, stale: false }) };
-      requests.push(request);
-      return { unsubscribe: () => (request.cancelled = true) };
-    },
-  });
+  const request = ({ name }, variables, { signal }) =>
+    new Promise((resolve, reject) => {
+      const settle = async (end, value) => {
+        end(value);
+        await new Promise(setImmediate); // After this, the page has it.
+      };
+      requests.push({ name, variables, isCancelled: () => signal.aborted, answer: (data) => settle(resolve, data), refuse: (error) => settle(reject, error) });
+    });
   const messages = () => requests.filter(({ name }) => name === "SearchMessages");
-  return { client: { query }, requests, messages };
+  return { api: { request }, requests, messages };
 }
 
 const page = (ids, { after = null, complete = true } = {}) => ({
@@ -115,7 +116,7 @@ async function searching(body) {
   mock.timers.enable({ apis: ["setTimeout"] });
   try {
     const server = scripted();
-    await body(openSearch(server.client), server, (ms) => mock.timers.tick(ms));
+    await body(openSearch(server.api), server, (ms) => mock.timers.tick(ms));
   } finally {
     mock.timers.reset();
   }
@@ -125,7 +126,7 @@ test("one request is sent when typing pauses", () =>
   searching((search, { messages }, pass) => {
     for (const text of ["m", "ma", "map"]) {
       search.change({ text });
-      pass(PAUSE_MS - 1);
+      pass(DEBOUNCE_MS - 1);
     }
     assert.equal(messages().length, 0);
     pass(1);
@@ -136,71 +137,71 @@ test("one request is sent when typing pauses", () =>
   }));
 
 test("an answer never replaces that of a later search, and the last results stay until the next are there", () =>
-  searching((search, { messages }, pass) => {
+  searching(async (search, { messages }, pass) => {
     search.change({ text: "one" });
-    pass(PAUSE_MS);
-    messages()[0].answer(page(["1"]));
+    pass(DEBOUNCE_MS);
+    await messages()[0].answer(page(["1"]));
     assert.deepEqual([idsIn(search), search.state().searching, search.state().answered], [["1"], false, "one"]);
     search.change({ text: "two" });
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     assert.deepEqual([idsIn(search), search.state().searching], [["1"], true]);
     search.change({ text: "three" });
-    assert.ok(messages()[1].cancelled);
-    messages()[1].answer(page(["2"]));
+    assert.ok(messages()[1].isCancelled());
+    await messages()[1].answer(page(["2"]));
     assert.deepEqual(idsIn(search), ["1"]);
-    pass(PAUSE_MS);
-    messages()[2].answer(page([]));
+    pass(DEBOUNCE_MS);
+    await messages()[2].answer(page([]));
     assert.deepEqual([idsIn(search), search.state().answered], [[], "three"]);
   }));
 
 test("the next page is added without repetition, and one incomplete page makes the results incomplete", () =>
-  searching((search, { messages }, pass) => {
+  searching(async (search, { messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
-    messages()[0].answer(page(["1", "2"], { after: "c1" }));
-    search.more();
-    search.more();
+    pass(DEBOUNCE_MS);
+    await messages()[0].answer(page(["1", "2"], { after: "c1" }));
+    search.loadMore();
+    search.loadMore();
     assert.deepEqual(messages().map(({ variables }) => variables.after), [undefined, "c1"]);
-    messages()[1].answer(page(["2", "3"], { complete: false }));
+    await messages()[1].answer(page(["2", "3"], { complete: false }));
     assert.deepEqual([idsIn(search), search.state().complete, search.state().after], [["1", "2", "3"], false, null]);
-    search.more();
+    search.loadMore();
     assert.equal(messages().length, 2);
   }));
 
 test("a page that arrives after the search has changed is dropped", () =>
-  searching((search, { messages }, pass) => {
+  searching(async (search, { messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
-    messages()[0].answer(page(["1"], { after: "c1" }));
-    search.more();
-    search.change({ narrowing: { ...EVERYWHERE, pinned: true } });
-    messages()[1].answer(page(["2"]));
+    pass(DEBOUNCE_MS);
+    await messages()[0].answer(page(["1"], { after: "c1" }));
+    search.loadMore();
+    search.change({ filters: { ...NO_FILTERS, pinned: true } });
+    await messages()[1].answer(page(["2"]));
     assert.deepEqual([idsIn(search), search.state().loadingMore], [["1"], false]);
-    pass(PAUSE_MS);
+    pass(DEBOUNCE_MS);
     assert.deepEqual(messages()[2].variables, { query: "map", filter: { pinned: true } });
   }));
 
-test("a refusal is said, and a lost network can be tried again", () =>
-  searching((search, { messages }, pass) => {
+test("a refusal is reported, and a search that failed without a network can be tried again", () =>
+  searching(async (search, { messages }, pass) => {
     search.change({ text: "-map" });
-    pass(PAUSE_MS);
-    messages()[0].answer(undefined, { graphQLErrors: [{ message: "Name a word to find.", extensions: { code: "INVALID_INPUT", retryable: false } }] });
+    pass(DEBOUNCE_MS);
+    await messages()[0].refuse({ message: "Name a word to find.", code: "INVALID_INPUT", isRetryable: false });
     assert.deepEqual(search.state().failure, { text: "Name a word to find.", isRetryable: false });
     search.change({ text: "map" });
-    pass(PAUSE_MS);
-    messages()[1].answer(undefined, { graphQLErrors: [], networkError: new Error("offline") });
+    pass(DEBOUNCE_MS);
+    await messages()[1].refuse({ message: "offline", code: "NETWORK", isRetryable: true });
     assert.ok(search.state().failure.isRetryable);
-    search.again();
+    search.retry();
     pass(0);
-    messages()[2].answer(page(["1"]));
+    await messages()[2].answer(page(["1"]));
     assert.deepEqual([idsIn(search), search.state().failure], [["1"], null]);
   }));
 
-test("an emptied field has no results, and asks nothing", () =>
-  searching((search, { requests, messages }, pass) => {
+test("an emptied field has no results, and sends no request", () =>
+  searching(async (search, { requests, messages }, pass) => {
     search.change({ text: "map" });
-    pass(PAUSE_MS);
-    messages()[0].answer(page(["1"]));
+    pass(DEBOUNCE_MS);
+    await messages()[0].answer(page(["1"]));
     search.choose("1");
     search.change({ text: "  " });
     pass(1000);

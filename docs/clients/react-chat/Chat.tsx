@@ -76,9 +76,9 @@ function Thread({ parent, close }: { parent: Message; close: () => void }) {
   );
 }
 
-type Shown = Omit<ReturnType<typeof useMessages>, "send"> & { openThread?: (parent: Message) => void };
+type MessagesProps = Omit<ReturnType<typeof useMessages>, "send"> & { openThread?: (parent: Message) => void };
 
-function Messages({ status, messages, pending, hasOlder, loadOlder, error, openThread }: Shown) {
+function Messages({ status, messages, pending, hasOlder, loadOlder, error, openThread }: MessagesProps) {
   const client = useClient();
   if (status !== "ready") return <p>{error?.message ?? "Loading…"}</p>;
   return (

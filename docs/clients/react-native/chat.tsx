@@ -17,7 +17,7 @@ export function useForegroundClient(options: ClientOptions): ConfabClient | null
         running = createClient(options);
         setClient(running);
       } else if (state === "background") {
-        running?.stop(); // its views keep their last value, and stay on the screen until the next client is there
+        running?.stop(); // The views keep their last value, so the screen stays until the next client has started.
         running = null;
       }
     };
@@ -37,7 +37,7 @@ export function Chats({ options }: { options: ClientOptions }) {
   if (!client) return null;
   return (
     <ConfabProvider client={client}>
-      <View style={{ flex: 1 }} onTouchStart={() => client.used()}>
+      <View style={{ flex: 1 }} onTouchStart={() => client.reportUse()}>
         {conversationId && <Action label="Back" onPress={() => open(null)} />}
         {conversationId ? <Conversation key={conversationId} conversationId={conversationId} /> : <Sessions open={open} />}
       </View>

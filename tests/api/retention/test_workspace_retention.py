@@ -99,6 +99,8 @@ async def test_expired_messages_can_not_be_changed(
     reply = await send(api, made.owner, old["id"], "a reply")
     await advance(processes, clock, 10)
     await keep_for(made, 5)
+    for each in processes:
+        await each.wait_until_idle()
     stored = await api.stored_hashes()
     for each in processes:
         for message in (old["id"], reply["id"]):

@@ -1,3 +1,4 @@
 export { createClient } from "./client";
-export { privateId } from "./ids";
+export { ERASED_NAME, isErased, peerIn, privateId, threadId, threadIn, THREADS } from "./ids";
+export { newKey } from "./messages/outbox";
 export * from "./types";

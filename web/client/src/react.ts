@@ -44,7 +44,10 @@ export function useView<T>(view: View<T>): T {
 
 export const useConnection = (): ConnectionState => useView(useClient().state);
 export const useSessions = (filter?: SessionFilter): SessionList => useView(useClient().sessions(filter));
-export const useSession = (conversationId: string): Session | undefined => useView(useClient().session(conversationId));
+export const useMe = (): User | undefined => useView(useClient().me);
+export const useIsConnected = (): boolean => useView(useClient().isConnected);
+/** Undefined until it is known; null if there is none. */
+export const useSession = (conversationId: string): Session | null | undefined => useView(useClient().session(conversationId));
 export const useWorkspaces = (): readonly WorkspaceSummary[] => useView(useClient().workspaces);
 export const useWorkspace = (id: string): WorkspaceState => useView(useClient().workspace(id));
 export const useChannel = (id: string): ChannelState => useView(useClient().channel(id));
@@ -81,16 +84,17 @@ const whenVisible = (listener: () => void) => {
 };
 const isVisible = () => typeof document === "undefined" || !document.hidden;
 
-/** Marks the conversation as read up to seq: that of the newest message on the screen. It waits while the page is hidden. */
+/** Marks the conversation as read up to seq: that of the newest message on the screen. It waits while the page is hidden, or not connected. */
 export function useMarkRead(conversationId: string, seq: number | undefined): void {
   const client = useClient();
   const visible = useSyncExternalStore(whenVisible, isVisible, () => false);
+  const isConnected = useIsConnected();
   useEffect(() => {
-    if (seq === undefined || !visible) return;
+    if (seq === undefined || !visible || !isConnected) return;
     const session = client.session(conversationId).get();
     const isRead = session && session.readSeq >= seq && session.unreadCount === 0 && !session.unreadStatus;
-    if (!isRead) client.markRead(conversationId, seq).catch(() => {}); // It is tried again with the next message.
-  }, [client, conversationId, seq, visible]);
+    if (!isRead) client.markRead(conversationId, seq).catch(() => {}); // It is tried again with the next message or connection.
+  }, [client, conversationId, seq, visible, isConnected]);
 }
 
 export interface ChosenFile extends UploadState {

@@ -1,6 +1,7 @@
 /** The types of the client. Times are milliseconds since the epoch unless they say otherwise. */
 import type { ConnectionState } from "./connection/machine";
-import type { ChannelPartsFragment, MessagePartsFragment, PresenceEventsSubscription, ReadyQuery, SessionPartsFragment, ThreadPartsFragment, UserPartsFragment, WorkspaceQuery } from "./gql";
+import type { ChannelPartsFragment, JoinVoiceMutation, MessageEventsSubscription, MessagePartsFragment, PresenceEventsSubscription } from "./gql";
+import type { SessionPartsFragment, ThreadPartsFragment, UserPartsFragment, VoicePartsFragment, WorkspaceQuery, WorkspaceSummaryPartsFragment } from "./gql";
 
 export type { ConnectionState };
 export type Message = MessagePartsFragment;
@@ -9,7 +10,11 @@ export type User = UserPartsFragment;
 export type Thread = ThreadPartsFragment;
 export type Presence = PresenceEventsSubscription["presenceEvents"];
 export type Workspace = Omit<NonNullable<WorkspaceQuery["workspace"]>, "channels">;
-export type WorkspaceSummary = Omit<ReadyQuery["ready"]["workspaces"][number], "rev">;
+export type WorkspaceSummary = Omit<WorkspaceSummaryPartsFragment, "rev">;
+export type VoiceState = VoicePartsFragment;
+export type VoiceJoin = JoinVoiceMutation["joinVoice"];
+/** An event of the user's private conversations, groups and followed threads, or a mention. */
+export type LiveEvent = Exclude<MessageEventsSubscription["messageEvents"], { __typename: "CaughtUp" }>;
 
 export interface Channel extends ChannelPartsFragment {
   /** The user's read state here; null if they never followed, wrote or read here. */
@@ -40,7 +45,7 @@ export class ConfabError extends Error {
     /** One of the server's error codes, NETWORK if there was no answer, or STOPPED after stop(). */
     readonly code: string,
     /** True if the same request may succeed later. */
-    readonly retryable: boolean,
+    readonly isRetryable: boolean,
     /** Milliseconds to wait before that; 0 if unknown. */
     readonly retryAfterMs = 0,
     /** The input that caused the error. */
@@ -53,7 +58,7 @@ export class ConfabError extends Error {
 export interface RequestOptions {
   signal?: AbortSignal;
   /** Over the WebSocket, for operations that concern this connection or its device. */
-  onSocket?: boolean;
+  overWebSocket?: boolean;
 }
 
 export interface Sink<Data> {
@@ -78,6 +83,13 @@ export interface Api {
 export interface SessionFilter {
   subBiz?: string;
   categoryId?: string;
+}
+
+export interface SessionCategory {
+  readonly categoryId: string;
+  readonly sessionCount: number;
+  /** Without muted sessions. */
+  readonly unreadCount: number;
 }
 
 export interface SessionList {
@@ -107,6 +119,19 @@ export interface History extends View<HistoryState> {
   loadNewer(): Promise<void>;
   /** Shows the messages around a seq; null: the newest. */
   jumpTo(seq: number | null): Promise<void>;
+}
+
+export interface PinnedMessagesState {
+  readonly status: "loading" | "ready" | "failed";
+  /** The latest pin first. */
+  readonly messages: readonly Message[];
+  readonly hasMore: boolean;
+  readonly error?: ConfabError;
+}
+
+export interface PinnedMessages extends View<PinnedMessagesState> {
+  /** Does nothing if there are no more messages. Rejects with a ConfabError. */
+  loadMore(): Promise<void>;
 }
 
 export interface WorkspaceState {
@@ -143,7 +168,7 @@ export interface UploadOptions {
 }
 
 export interface UploadState {
-  readonly status: "sending" | "checking" | "ready" | "failed";
+  readonly status: "sending" | "checking" | "ready" | "failed" | "canceled";
   /** The part that was sent, 0 to 1. */
   readonly progress: number;
   /** Set when status is "ready". */
@@ -154,6 +179,7 @@ export interface UploadState {
 export interface Upload extends View<UploadState> {
   readonly conversationId: string;
   readonly file: Blob;
+  /** A message that waits for the file is sent without it. */
   cancel(): void;
   /** Uploads a failed file again. */
   retry(): void;
@@ -164,7 +190,7 @@ export interface Draft {
   /** Ids of uploaded files. With send, give `files` instead. */
   attachmentIds?: string[];
   /** Id of a message of the same conversation. */
-  replyTo?: string;
+  replyToId?: string;
   /** Id of the message in whose thread this is written. */
   threadOf?: string;
   /** With threadOf: also show it in the conversation. */
@@ -215,23 +241,36 @@ export interface ClientOptions {
   url: string;
   tokens: Tokens;
   device: Device;
-  /** Where unsent messages are kept. Default: localStorage if there is one, else memory. */
+  /** Where unsent messages are stored. Default: localStorage if there is one, else memory. */
   storage?: Storage;
+  /** Prefix of all names in the storage, so that two devices of one user can share a browser. Default: "confab". */
+  storagePrefix?: string;
   /** Default: the global one. Node.js 20 needs the default export of `ws`. */
   webSocket?: unknown;
   /** Called when there are no more tokens, or this device was removed. The client has stopped. */
-  signedOut?: (why: string) => void;
+  onSignedOut?: (why: string) => void;
 }
 
 export interface ConfabClient {
   readonly userId: string;
   readonly api: Api;
   readonly state: View<ConnectionState>;
+  /** True while the server has accepted the WebSocket. */
+  isConnected: View<boolean>;
+  /** True if there is no connection, and an attempt to connect has failed or the connection was lost. */
+  isOffline: View<boolean>;
+  /** The user's profile; undefined until the first screen is loaded. */
+  me: View<User | undefined>;
+  /** Calls the listener once for each event of messageEvents, after it was applied. Events that were missed while there was no connection are left out. */
+  onEvent(listener: (event: LiveEvent) => void): () => void;
   sessions(filter?: SessionFilter): View<SessionList>;
-  session(conversationId: string): View<Session | undefined>;
+  /** Undefined until it is known; null if the user has none. A session that is not in the list is requested for the first subscriber. */
+  session(conversationId: string): View<Session | null | undefined>;
+  /** The categories in use, the one with the newest message first. Complete when all sessions are loaded. */
+  categories: View<readonly SessionCategory[]>;
   /** The workspaces of the user. */
   workspaces: View<readonly WorkspaceSummary[]>;
-  /** Call it after the user has joined or left a workspace on this device. */
+  /** Call it after the user has joined or left a workspace on this device, or when counts and members should be current. */
   reloadWorkspaces(): Promise<void>;
   /** Loading begins with the first subscriber; this also holds for the following views. */
   workspace(id: string): View<WorkspaceState>;
@@ -240,6 +279,14 @@ export interface ConfabClient {
   messages(conversationId: string, options?: { around?: number }): History;
   /** The replies to a message. Reply by send(parent.conversationId, { text, threadOf: parent.id }). */
   thread(parent: Pick<Message, "id" | "conversationId">): ThreadHistory;
+  /** The pinned messages of a conversation. */
+  pinnedMessages(conversationId: string): PinnedMessages;
+  /** The latest block first; undefined until they are loaded. */
+  blockedUsers: View<readonly User[] | undefined>;
+  /** Call it when other devices may have changed the list: there are no events about it. Rejects with a ConfabError. */
+  reloadBlockedUsers(): Promise<void>;
+  /** The voice channel that this device has joined with this client, also before the page was loaded again. */
+  voiceChannelId: View<string | null>;
   presence(userId: string): View<Presence | undefined>;
   /** Others who are typing in a conversation whose messages are on the screen. */
   typing(conversationId: string): View<readonly User[]>;
@@ -248,8 +295,8 @@ export interface ConfabClient {
   startTyping(conversationId: string): void;
   stopTyping(conversationId: string): void;
   /** Call these outside a browser, when the device is used or hidden. Without a call it counts as idle after 5 minutes. */
-  used(): void;
-  hidden(): void;
+  reportUse(): void;
+  reportHidden(): void;
 
   /** Starts an upload at once. */
   upload(conversationId: string, file: Blob & { name?: string }, options?: UploadOptions): Upload;
@@ -266,16 +313,34 @@ export interface ConfabClient {
   recall(messageId: string): Promise<Message>;
   react(messageId: string, emoji: string): Promise<void>;
   unreact(messageId: string, emoji: string): Promise<void>;
+  pinMessage(messageId: string): Promise<Message>;
+  unpinMessage(messageId: string): Promise<Message>;
+  /** Removes the link previews of the user's message for good. */
+  suppressEmbeds(messageId: string): Promise<Message>;
   markRead(conversationId: string, upToSeq?: number): Promise<void>;
-  setUnread(conversationId: string): Promise<void>;
+  markManyRead(conversationIds: readonly string[]): Promise<void>;
+  markUnread(conversationId: string): Promise<void>;
   followChannel(channelId: string, follow: boolean): Promise<void>;
   followThread(threadId: string, follow: boolean): Promise<void>;
+  lockThread(threadId: string, locked: boolean): Promise<void>;
+  /** categoryId: null removes the sessions from their category. */
+  moveToCategory(conversationIds: readonly string[], categoryId: string | null): Promise<void>;
   /** priority: 0 to 1000; 0 unpins. */
-  pin(conversationId: string, priority?: number): Promise<void>;
+  pinSession(conversationId: string, priority?: number): Promise<void>;
   /** until: ISO 8601; without it, the mute does not end by itself. */
-  mute(conversationId: string, muted: boolean, until?: string): Promise<void>;
+  muteSession(conversationId: string, muted: boolean, until?: string): Promise<void>;
   /** Removes the session from the list until the next message. */
-  remove(conversationId: string): Promise<void>;
+  deleteSession(conversationId: string): Promise<void>;
+  /** avatarUrl: "" removes the picture. */
+  updateProfile(change: { displayName?: string; avatarUrl?: string }): Promise<User>;
+  blockUser(user: User): Promise<void>;
+  unblockUser(userId: string): Promise<void>;
+  /** These need a connection: they concern this device. The answer has url and token if there is a media server. */
+  joinVoice(channelId: string, options?: { selfMute?: boolean; selfDeaf?: boolean }): Promise<VoiceJoin>;
+  leaveVoice(): Promise<void>;
+  updateVoice(change: { selfMute?: boolean; selfDeaf?: boolean; video?: boolean; screen?: boolean }): Promise<VoiceState>;
   /** Ends the connection and all timers. The views keep their last value. */
   stop(): void;
+  /** Stops the client, and removes the user's data from this device, also unsent messages. Call it when the user signs out. */
+  forget(): void;
 }

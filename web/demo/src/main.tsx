@@ -1,7 +1,7 @@
 import { createRoot } from "react-dom/client";
 
 import { App } from "./ui/App";
-import { startTheme } from "./ui/theme";
+import { startTheme } from "./ui/account/theme";
 import "./ui/base.css";
 import "./ui/chat.css";
 import "./ui/files/files.css";

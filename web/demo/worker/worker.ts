@@ -27,7 +27,7 @@ interface Push {
 type Options = NotificationOptions & { renotify?: boolean };
 
 self.addEventListener("install", () => void self.skipWaiting());
-self.addEventListener("push", (event) => event.waitUntil(take(read(event.data))));
+self.addEventListener("push", (event) => event.waitUntil(handlePush(read(event.data))));
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
   const { conversationId } = (event.notification.data ?? {}) as { conversationId?: string | null };
@@ -55,10 +55,10 @@ function read(data: PushMessageData | null): Push {
   };
 }
 
-async function take(push: Push): Promise<void> {
+async function handlePush(push: Push): Promise<void> {
   if (push.badge !== null) await self.navigator.setAppBadge?.(push.badge).catch(() => {});
   await close(LEFT_BY_CHROME);
-  if (push.isQuiet || (await isLookedAt(push.conversationId))) return remove(push);
+  if (push.isQuiet || (await isOnScreen(push.conversationId))) return remove(push);
   const { body, tag, conversationId } = push;
   const options: Options = { body, tag, icon, badge: sign, renotify: true, data: { conversationId } };
   await self.registration.showNotification(push.title, options);
@@ -81,10 +81,10 @@ async function close(tag: string): Promise<void> {
 }
 
 const windows = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
-const tell = (client: Client, message: FromWorker, transfer: Transferable[] = []) => client.postMessage(message, transfer);
+const postTo = (client: Client, message: FromWorker, transfer: Transferable[] = []) => client.postMessage(message, transfer);
 
-/** Whether the conversation is on the screen. The windows are asked, because `client.url` may be an earlier address of theirs. */
-async function isLookedAt(conversationId: string | null): Promise<boolean> {
+/** Whether the conversation is on the screen. Each window has to answer, because `client.url` may be an earlier address of it. */
+async function isOnScreen(conversationId: string | null): Promise<boolean> {
   if (conversationId === null) return false;
   const visible = (await windows()).filter((each) => each.visibilityState === "visible");
   const answers = await Promise.all(
@@ -93,7 +93,7 @@ async function isLookedAt(conversationId: string | null): Promise<boolean> {
       return new Promise<boolean>((resolve) => {
         port1.onmessage = ({ data }) => resolve(data === true);
         setTimeout(() => resolve(false), ANSWER_WITHIN_MS);
-        tell(each, { type: "isLookedAt", conversationId }, [port2]);
+        postTo(each, { type: "isOnScreen", conversationId }, [port2]);
       });
     }),
   );
@@ -105,7 +105,7 @@ async function open(conversationId: string | null): Promise<void> {
   const isPage = ({ url, frameType }: WindowClient) => frameType === "top-level" && new URL(url).pathname === PAGE;
   const [page] = (await windows()).filter(isPage).sort((a, b) => Number(b.focused) - Number(a.focused));
   if (!page) return void (await self.clients.openWindow(conversationId ? `${PAGE}#/c/${conversationId}` : PAGE));
-  tell(page, { type: "open", conversationId });
+  postTo(page, { type: "open", conversationId });
   await page.focus();
 }
 
@@ -115,5 +115,5 @@ async function renew({ oldSubscription, newSubscription }: PushSubscriptionChang
   if (!newSubscription && applicationServerKey) {
     await self.registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }).catch(() => {});
   }
-  for (const each of await windows()) tell(each, { type: "subscriptionChanged" });
+  for (const each of await windows()) postTo(each, { type: "subscriptionChanged" });
 }

@@ -9,8 +9,9 @@ import { createClient, type Client } from "graphql-ws";
 import { stoppedError } from "../errors";
 import { RenewAuth, ReportActivity } from "../gql";
 import { ConfabError, type Api, type ClientOptions, type Operation, type RequestOptions, type Sink, type Token } from "../types";
+import { whenVisible } from "../live/activity";
 import { backoff } from "./backoff";
-import { asError, failure, post } from "./http";
+import { asError, failure, REQUEST_TIMEOUT_MS, noAnswer, post } from "./http";
 import { initialState, step, type Action, type Event, type State } from "./machine";
 
 export interface Connection {
@@ -22,8 +23,8 @@ export interface Connection {
   caughtUp(stream: string, reset: boolean): void;
   streamEnded(stream: string): void;
   /** The device was used just now, or it is hidden. */
-  used(): void;
-  hidden(): void;
+  reportUse(): void;
+  reportHidden(): void;
   close(): void;
 }
 
@@ -39,7 +40,7 @@ const RENEW_BEFORE_MS = 60_000;
 const PING_EVERY_MS = 10_000;
 const PONG_WITHIN_MS = 5_000;
 /** The longest delay of a timer: with a longer one, it fires at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function connect({ url, tokens, device, webSocket }: ClientOptions, handlers: Handlers): Connection {
   let state = initialState(Date.now());
@@ -48,25 +49,28 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const timers: Record<string, ReturnType<typeof setTimeout> | undefined> = {};
   const after = (name: string, ms: number, run: () => void) => {
     clearTimeout(timers[name]);
-    if (!closed) timers[name] = setTimeout(run, Math.min(ms, LONGEST_TIMER_MS));
+    if (!closed) timers[name] = setTimeout(run, Math.min(ms, MAX_TIMER_MS));
   };
   const dispatch = (event: Event) => {
-    const before = state.connection;
+    const before = state;
     const [next, actions] = step(state, event);
     state = next;
     actions.forEach(execute);
-    if (next.connection !== before) handlers.changed();
+    if (next.connection !== before.connection || next.connected !== before.connected || next.failures !== before.failures) handlers.changed();
   };
 
   let token = tokens.current();
   const { userId } = token;
   let lastGiven = token.token;
-  const marginOf = ({ expiresAt }: Token) => Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
-  let renewBefore = marginOf(token);
-  const take = (given: Token) => {
+  let expiresAt = 0;
+  let renewBefore = 0;
+  const take = (given: Token, isNew = false) => {
     token = given;
-    renewBefore = marginOf(given);
+    // If a new token has expired, this device's clock is wrong: the token is used until the server refuses it.
+    expiresAt = isNew && given.expiresAt <= Date.now() ? Infinity : given.expiresAt;
+    renewBefore = Math.min(RENEW_BEFORE_MS, Math.max(0, expiresAt - Date.now()) / 4);
   };
+  take(token);
   /** Throws if the client was stopped. Stops it if somebody else has signed in on this page. */
   const present = () => {
     const given = tokens.current();
@@ -81,7 +85,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     dispatch({ type: "signedOut" });
     handlers.signedOut(why);
   };
-  const endsSoon = () => present().expiresAt - Date.now() < renewBefore;
+  const endsSoon = () => (present(), expiresAt - Date.now() < renewBefore);
   let renewing: Promise<void> | undefined;
   const renew = () =>
     (renewing ??= (async () => {
@@ -90,7 +94,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
         if (closed) throw stoppedError();
         if (renewed && renewed.userId === userId) {
           lastGiven = tokens.current().token;
-          return take(renewed);
+          return take(renewed, true);
         }
       } catch (error) {
         if (error instanceof ConfabError) throw error;
@@ -145,6 +149,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
           // A socket that failed may report its end only after the next one was accepted.
           if (accepted && target && target !== accepted) return;
           accepted = undefined;
+          requests.forEach((reject) => reject(asError(event)));
           clearTimeout(timers.renewal);
           clearTimeout(timers.pong);
           if (!closed) dispatch({ type: "closed", code, reason: String(reason), chance: Math.random() });
@@ -159,7 +164,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   };
 
   const scheduleRenewal = () =>
-    after("renewal", Math.max(1000, present().expiresAt - Date.now() - renewBefore), async () => {
+    after("renewal", Math.max(1000, expiresAt - Date.now() - renewBefore), async () => {
       try {
         if (!endsSoon()) return scheduleRenewal(); // A token may last longer than a timer.
         await renew();
@@ -170,28 +175,46 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
       }
     });
 
-  const overSocket = <D, V>(operation: Operation<D, V>, variables: V) =>
-    new Promise<D>((resolve, reject) => {
-      socket.subscribe<D>({ query: operation.text, variables: variables as Record<string, unknown> }, {
-        next: ({ data, errors }) => (errors ? reject(failure(errors)) : resolve(data as D)),
-        error: (error) => reject(asError(error)),
-        complete: () => reject(new ConfabError("There was no answer.", "NETWORK", true)),
+  /** Requests over the socket. graphql-ws would repeat them on the next one, so they are given up with their socket. */
+  const requests = new Set<(error: ConfabError) => void>();
+  const overSocket = async <D, V>(operation: Operation<D, V>, variables: V, signal?: AbortSignal): Promise<D> => {
+    signal?.throwIfAborted();
+    let giveUp = (_: unknown) => {};
+    let forget = () => {};
+    const timer = setTimeout(() => giveUp(noAnswer()), REQUEST_TIMEOUT_MS);
+    const abort = () => giveUp(signal!.reason);
+    signal?.addEventListener("abort", abort);
+    try {
+      return await new Promise<D>((resolve, reject) => {
+        giveUp = reject;
+        requests.add(reject);
+        forget = socket.subscribe<D>({ query: operation.text, variables: variables as Record<string, unknown> }, {
+          next: ({ data, errors }) => (errors ? reject(failure(errors)) : resolve(data as D)),
+          error: (error) => reject(asError(error)),
+          complete: () => reject(noAnswer()),
+        });
       });
-    });
+    } finally {
+      requests.delete(giveUp);
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+      forget();
+    }
+  };
 
   async function request<D, V>(operation: Operation<D, V>, variables: V, options: RequestOptions = {}): Promise<D> {
     if (closed) throw stoppedError();
-    if (options.onSocket) return overSocket(operation, variables);
+    if (options.overWebSocket) return overSocket(operation, variables, options.signal);
     if (endsSoon()) await renew();
-    const ask = async () => {
+    const send = async () => {
       const { data, date, tookMs } = await post<D>(url, present().token, operation.text, variables, options.signal);
       if (date) clockAhead = date + 500 + tookMs / 2 - Date.now(); // The header is rounded down to seconds.
       return data;
     };
-    return ask().catch(async (error: unknown) => {
+    return send().catch(async (error: unknown) => {
       if (!(error instanceof ConfabError) || error.code !== "UNAUTHENTICATED") throw error;
       await renew();
-      return ask();
+      return send();
     });
   }
 
@@ -231,7 +254,7 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
         error: (error) => {
           if (ended || !Array.isArray(error)) return; // The connection has ended for good: startOver begins again.
           const refusal = failure(error);
-          if (refusal.retryable) {
+          if (refusal.isRetryable) {
             const timer = setTimeout(begin, refusal.retryAfterMs + backoff(tries++));
             stop = () => clearTimeout(timer);
           } else {
@@ -268,6 +291,8 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
   const page = typeof globalThis.addEventListener === "function" ? globalThis : undefined;
   page?.addEventListener("online", online);
   page?.addEventListener("offline", offline);
+  // A laptop that wakes does not wait for the next attempt.
+  const stopWatching = whenVisible(online);
   return {
     start: () => dispatch({ type: "start" }),
     api: { request, subscribe, now: () => Date.now() + clockAhead },
@@ -275,14 +300,16 @@ export function connect({ url, tokens, device, webSocket }: ClientOptions, handl
     ready: (streams) => dispatch({ type: "ready", streams }),
     caughtUp: (stream, reset) => dispatch({ type: "caughtUp", stream, reset }),
     streamEnded: (stream) => dispatch({ type: "streamEnded", stream }),
-    used: () => dispatch({ type: "used", now: Date.now() }),
-    hidden: () => dispatch({ type: "hidden", now: Date.now() }),
+    reportUse: () => dispatch({ type: "used", now: Date.now() }),
+    reportHidden: () => dispatch({ type: "hidden", now: Date.now() }),
     close: () => {
       closed = true;
       page?.removeEventListener("online", online);
       page?.removeEventListener("offline", offline);
+      stopWatching();
       Object.values(timers).forEach(clearTimeout);
       running.clear();
+      requests.forEach((reject) => reject(stoppedError()));
       dispatch({ type: "signedOut" });
       dispose();
     },

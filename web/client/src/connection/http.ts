@@ -1,6 +1,7 @@
 import { ConfabError } from "../types";
 
-const LONGEST_MS = 20_000;
+/** The longest wait for an answer. */
+export const REQUEST_TIMEOUT_MS = 20_000;
 
 interface GraphQLFailure {
   message: string;
@@ -9,19 +10,21 @@ interface GraphQLFailure {
 
 /** The first error of an answer. It is retryable only if all errors are. */
 export function failure(errors: readonly GraphQLFailure[]): ConfabError {
-  const said = (errors.find(({ extensions }) => extensions?.retryable !== true) ?? errors[0])!;
-  const { code = "INTERNAL", retryable = false, retryAfterMs = 0, field } = said.extensions ?? {};
-  return new ConfabError(said.message, String(code), retryable === true, Number(retryAfterMs), field as string | undefined);
+  const decisive = (errors.find(({ extensions }) => extensions?.retryable !== true) ?? errors[0])!;
+  const { code = "INTERNAL", retryable = false, retryAfterMs = 0, field } = decisive.extensions ?? {};
+  return new ConfabError(decisive.message, String(code), retryable === true, Number(retryAfterMs), field as string | undefined);
 }
 
 export const asError = (error: unknown) =>
   Array.isArray(error) ? failure(error as GraphQLFailure[]) : new ConfabError("The connection was lost.", "NETWORK", true);
 
+export const noAnswer = () => new ConfabError("There was no answer.", "NETWORK", true);
+
 /** date: the server's time when it answered, if the header is readable. */
 export async function post<D>(url: string, token: string, query: string, variables: unknown, given?: AbortSignal) {
   given?.throwIfAborted();
   const stop = new AbortController();
-  const timer = setTimeout(() => stop.abort(), LONGEST_MS);
+  const timer = setTimeout(() => stop.abort(), REQUEST_TIMEOUT_MS);
   const abort = () => stop.abort();
   given?.addEventListener("abort", abort);
   const begun = Date.now();

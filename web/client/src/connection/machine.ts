@@ -66,7 +66,7 @@ export type Event =
   /** The device was used: a key, a click, a movement. Also when the page becomes visible. */
   | { type: "used"; now: number }
   | { type: "hidden"; now: number }
-  /** The time of a `checkUse` has come. */
+  /** The time of a `checkUse` was reached. */
   | { type: "unused"; now: number };
 
 export type Action =
@@ -170,9 +170,9 @@ function closed(state: State, { code, reason, chance }: Event & { type: "closed"
   const lost: State = { ...state, connected: false, behind: state.streams, failures };
   if (code === UNAUTHORIZED) return [{ ...lost, connection: "Disconnected" }, [{ do: "signOut", why: "This device was removed." }]];
   if (isFinal(code)) return [{ ...lost, connection: "Disconnected" }, [{ do: "startOver", afterMs: START_OVER_AFTER_MS }]];
-  // A server that restarts tells each client its own time to reconnect.
-  const asked = Number(/retry in (\d+) ms/.exec(reason)?.[1] ?? 0);
-  const open: Action = { do: "open", afterMs: Math.max(asked, backoff(state.failures, chance)) };
+  // A server that restarts gives each client its own time to reconnect.
+  const requested = Number(/retry in (\d+) ms/.exec(reason)?.[1] ?? 0);
+  const open: Action = { do: "open", afterMs: Math.max(requested, backoff(state.failures, chance)) };
   const next: State = { ...lost, connection: state.streams.length ? "Resuming" : "Connecting" };
   return [next, code === FORBIDDEN ? [{ do: "renewToken" }, open] : [open]];
 }

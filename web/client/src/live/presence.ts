@@ -8,8 +8,8 @@ import { PresenceEvents } from "../gql";
 import { cached, view, type Topics } from "../store/view";
 import type { Api, Presence, View } from "../types";
 
-const TOGETHER_MS = 300;
-const MOST = 200;
+const BATCH_MS = 300;
+const MAX_USERS = 200;
 
 export interface Presences {
   /** Undefined until the server has answered. The presence is followed while the view has a subscriber. */
@@ -29,7 +29,7 @@ export function followPresences(api: Api, topics: Topics): Presences {
 
   const follow = () => {
     timer = undefined;
-    const userIds = [...watched.keys()].slice(-MOST);
+    const userIds = [...watched.keys()].slice(-MAX_USERS);
     if (!userIds.length) {
       unfollow();
       followed = new Set();
@@ -52,7 +52,7 @@ export function followPresences(api: Api, topics: Topics): Presences {
     const times = (watched.get(userId) ?? 0) + 1;
     watched.delete(userId);
     watched.set(userId, times);
-    timer ??= setTimeout(follow, TOGETHER_MS);
+    timer ??= setTimeout(follow, BATCH_MS);
     let watching = true;
     return () => {
       if (!watching) return;
@@ -60,7 +60,7 @@ export function followPresences(api: Api, topics: Topics): Presences {
       const left = (watched.get(userId) ?? 1) - 1;
       if (left) watched.set(userId, left);
       else watched.delete(userId);
-      timer ??= setTimeout(follow, TOGETHER_MS);
+      timer ??= setTimeout(follow, BATCH_MS);
     };
   };
 

@@ -1,7 +1,7 @@
 /**
  * Synchronisation: the first screen, and then the session list and all private conversations and groups.
  *
- * Guarantees: continues from exactly where the first screen ends. Missed events come first, in order. Every received message is
+ * Guarantees: continues from exactly where the first screen ends. Missed events arrive first, in order. Every received message is
  * acknowledged as delivered, and the sessions that it changed are fetched. A reset starts over.
  */
 import { backoff } from "../connection/backoff";
@@ -9,18 +9,21 @@ import type { Connection } from "../connection/connection";
 import { stoppedError } from "../errors";
 import { AckDelivered, MessageEvents, OfflineQueue, Ready, SyncSession, SyncSessions, Ticks, type MessageEventsSubscription, type ReadyQuery } from "../gql";
 import type { Store } from "../store/store";
-import type { ConfabError, Message } from "../types";
+import type { ConfabError, LiveEvent, Message, User } from "../types";
 import { startTimers, startWaiters } from "../waiting";
-import { isRoom } from "./rooms";
+import { isChannelOrThread } from "./channelFeeds";
 import type { Typing } from "./typing";
 import type { Workspaces } from "./workspaces";
 
-const TOGETHER_MS = 50;
-const AGAIN_MS = 2_000;
+const BATCH_MS = 50;
+const RETRY_MS = 2_000;
 const TICKS_EVERY_MS = 400;
-const REFUSED_AGAIN_MS = 30_000;
+const TICKS_PAGE = 100;
+/** The newest pages; older ticks are rarely on the screen. */
+const MAX_TICKS_PAGES = 4;
+const RETRY_REFUSED_MS = 30_000;
 /** Limit of ackManyDelivered. */
-const MOST_MARKS = 200;
+const MAX_MARKS = 200;
 const STREAMS = ["sessions", "messages"] as const;
 
 export interface Sync {
@@ -38,9 +41,14 @@ export interface SyncOptions {
   typing: Typing;
   /** Called for each message of an event. */
   received(message: Message): void;
+  pinsChanged(message: Message): void;
+  /** Called for each event that was not missed, after it was applied. */
+  liveEvent(event: LiveEvent): void;
+  /** Called with the profile of the user. */
+  signedIn(user: User): void;
 }
 
-export function startSync({ connection, me, store, workspaces, typing, received }: SyncOptions): Sync {
+export function startSync({ connection, me, store, workspaces, typing, received, pinsChanged, liveEvent, signedIn }: SyncOptions): Sync {
   const api = () => connection().api;
   const stops: (() => void)[] = [];
   const timers = startTimers();
@@ -48,15 +56,15 @@ export function startSync({ connection, me, store, workspaces, typing, received 
   let stopped = false;
 
   const arrived = new Map<string, number>();
-  const acknowledge = (conversationId: string, seq: number, after = TOGETHER_MS) => {
+  const acknowledge = (conversationId: string, seq: number, after = BATCH_MS) => {
     if (!arrived.size) later(after, () => void flush());
     arrived.set(conversationId, Math.max(seq, arrived.get(conversationId) ?? 0));
   };
   /** Returns true if all acknowledgements were sent. Failed ones are sent again. */
   const flush = async () => {
-    const due = [...arrived].slice(0, MOST_MARKS);
+    const due = [...arrived].slice(0, MAX_MARKS);
     due.forEach(([id]) => arrived.delete(id));
-    if (arrived.size) later(TOGETHER_MS, () => void flush());
+    if (arrived.size) later(BATCH_MS, () => void flush());
     if (!due.length) return true;
     return send(due);
   };
@@ -66,7 +74,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       store.applySessions((await api().request(AckDelivered, { marks })).ackManyDelivered);
       return true;
     } catch (error) {
-      if ((error as ConfabError).retryable) due.forEach(([id, seq]) => acknowledge(id, seq, AGAIN_MS));
+      if ((error as ConfabError).isRetryable) due.forEach(([id, seq]) => acknowledge(id, seq, RETRY_MS));
       // The server refuses all if one is refused.
       else if (due.length > 1) return (await Promise.all(due.map((each) => send([each])))).some(Boolean);
       return false;
@@ -74,24 +82,32 @@ export function startSync({ connection, me, store, workspaces, typing, received 
   };
 
   let pulledTo: string | undefined;
-  let pulling = false;
+  let resets = 0;
+  let isPullDue = false;
+  let requests = 0;
+  /** The request whose answer has the newest total. */
+  let totalOf = 0;
   /** Fetches the sessions that have changed since the last time; the first time all of them. */
-  const pull = (after = TOGETHER_MS) => {
-    if (pulling) return;
-    pulling = true;
+  const pull = (after = BATCH_MS) => {
+    if (isPullDue) return;
+    isPullDue = true;
     later(after, async () => {
-      pulling = false;
+      isPullDue = false;
       try {
         for (let more = true; more && !stopped; ) {
-          const asOf = store.time();
+          const [requestedAt, resetsBefore, number] = [store.eventCount(), resets, ++requests];
           const { sessions, cursor, hasMore, totalUnread } = (await api().request(SyncSessions, { since: pulledTo })).syncSessions;
+          if (resets !== resetsBefore) continue; // The whole list is due.
           pulledTo = cursor;
           more = hasMore;
           store.applySessions(sessions);
-          store.setTotal(totalUnread, asOf);
+          if (number < totalOf) continue; // Answers may overtake each other.
+          totalOf = number;
+          // An event came meanwhile, and its total may be older than this one.
+          if (!store.setTotal(totalUnread, requestedAt)) pull();
         }
       } catch (error) {
-        if ((error as ConfabError).retryable) pull(AGAIN_MS);
+        if ((error as ConfabError).isRetryable) pull(RETRY_MS);
       }
     });
   };
@@ -105,32 +121,40 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         more = pageInfo.hasNextPage && (await flush());
       }
     } catch (error) {
-      if ((error as ConfabError).retryable) later(AGAIN_MS, () => void emptyQueue());
+      if ((error as ConfabError).isRetryable) later(RETRY_MS, () => void emptyQueue());
     }
   };
 
   /** In a group a tick counts people, so it does not follow from one person's receipt. */
-  const ticking = new Set<string>();
-  const refreshTicks = (conversationId: string) => {
-    if (ticking.has(conversationId)) return;
-    ticking.add(conversationId);
+  const ticking = new Map<string, number>();
+  /** The last receipts, by conversation, user and status. */
+  const receipts = new Map<string, number>();
+  /** after: the ticks of messages up to this seq have not changed. */
+  const refreshTicks = (conversationId: string, after: number) => {
+    const due = ticking.get(conversationId);
+    ticking.set(conversationId, Math.min(after, due ?? after));
+    if (due !== undefined) return;
     later(TICKS_EVERY_MS, () => {
+      const since = ticking.get(conversationId)!;
       ticking.delete(conversationId);
+      const again = (error: ConfabError) => void (error.isRetryable && later(RETRY_MS, () => refreshTicks(conversationId, since)));
       const apply = (nodes: readonly { node: Pick<Message, "id" | "delivery"> }[]) => store.applyDelivery(conversationId, nodes.map(({ node }) => node));
-      api().request(Ticks, { conversationId }).then(({ messages }) => apply(messages?.edges ?? []), () => {});
+      for (const fromSeq of store.incompleteTicks(conversationId, since, TICKS_PAGE).slice(0, MAX_TICKS_PAGES)) {
+        api().request(Ticks, { conversationId, fromSeq }).then(({ messages }) => apply(messages?.edges ?? []), again);
+      }
     });
   };
 
-  /** Followed threads are here as well, for their sessions. Their messages are in the thread's own events (rooms.ts). */
+  /** Followed threads are here as well, for their sessions. Their messages are in the thread's own events (channelFeeds.ts). */
   const apply = (event: MessageEventsSubscription["messageEvents"]) => {
     switch (event.__typename) {
       case "MessageCreated": {
         const { conversationId, seq, sender } = event.message;
         pull();
         if (sender.id !== me) acknowledge(conversationId, seq);
-        if (isRoom(conversationId)) return;
+        if (isChannelOrThread(conversationId)) return;
         typing.stopped(conversationId, sender.id);
-        store.arrive(event.message);
+        store.addLiveMessage(event.message);
         return received(event.message);
       }
       case "Mentioned":
@@ -141,13 +165,13 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         return typing.stopped(event.conversationId, event.user.id);
       case "MessageUpdated":
       case "MessageRecalled":
-        return isRoom(event.message.conversationId) ? pull() : store.applyMessages([event.message]);
+        return isChannelOrThread(event.message.conversationId) ? pull() : store.applyMessages([event.message]);
       case "ReactionsChanged":
-        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.messageId, { reactions: event.reactions });
+        return isChannelOrThread(event.conversationId) ? undefined : store.patchMessage(event.messageId, { reactions: event.reactions });
       case "PinsChanged":
-        return isRoom(event.conversationId) ? undefined : store.patchMessage(event.message.id, { isPinned: event.message.isPinned });
+        return isChannelOrThread(event.conversationId) ? undefined : pinsChanged(event.message);
       case "ThreadChanged":
-        return store.patchMessage(event.parentId, { thread: event.thread });
+        return store.applyThread(event.parentId, event.thread);
       case "GroupChanged": {
         const session = store.session(event.group.id);
         if (session) store.patchSession(event.group.id, { conversation: { ...session.conversation, ...event.group } as typeof session.conversation });
@@ -156,7 +180,12 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       case "ReceiptAdvanced": {
         const session = store.session(event.conversationId);
         if (event.user.id === me) return;
-        if (session?.conversation.__typename === "Group") return refreshTicks(event.conversationId);
+        if (session?.conversation.__typename === "Group") {
+          const name = `${event.conversationId} ${event.user.id} ${event.status}`;
+          const before = receipts.get(name) ?? 0;
+          receipts.set(name, Math.max(before, event.seq));
+          return refreshTicks(event.conversationId, before);
+        }
         store.applyReceipt(event.conversationId, me, event.status, event.seq);
         if (session?.peerReadSeq == null) return;
         const peerDeliveredSeq = Math.max(event.seq, session.peerDeliveredSeq ?? 0);
@@ -173,6 +202,23 @@ export function startSync({ connection, me, store, workspaces, typing, received 
     }
   };
 
+  /** Missed events arrive first, then CaughtUp. */
+  const followMessages = (cursor: string) => {
+    let since = cursor;
+    let isCaughtUp = false;
+    const variables = () => {
+      isCaughtUp = false;
+      return { since };
+    };
+    const next = (event: MessageEventsSubscription["messageEvents"]) => {
+      if ("cursor" in event) since = event.cursor;
+      apply(event);
+      if (event.__typename === "CaughtUp") isCaughtUp = true;
+      else if (isCaughtUp) liveEvent(event);
+    };
+    return connection().api.subscribe(MessageEvents, variables, { next: ({ messageEvents }) => next(messageEvents) });
+  };
+
   /** True while the parts of a reset arrive. */
   let inReset = false;
   const follow = ({ cursor: since, workspaces: found }: ReadyQuery["ready"]) => {
@@ -182,7 +228,10 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       connection().api.subscribe(SyncSession, { since }, {
         next: ({ syncSession: { sessions, totalUnread, reason, reset, hasMore } }) => {
           const beginsReset = reset && !inReset;
-          if (beginsReset) pulledTo = undefined; // The whole list is fetched again.
+          if (beginsReset) {
+            pulledTo = undefined; // The whole list is fetched again.
+            resets += 1;
+          }
           if (beginsReset) store.dropSessionsExcept(sessions);
           store.applySessions(sessions, reset || inReset);
           inReset = (reset || inReset) && hasMore;
@@ -194,7 +243,7 @@ export function startSync({ connection, me, store, workspaces, typing, received 
           workspaces.pullChannels();
         },
       }),
-      connection().api.subscribe(MessageEvents, { since }, { next: ({ messageEvents }) => apply(messageEvents) }),
+      followMessages(since),
     );
     void emptyQueue();
     pull();
@@ -209,7 +258,8 @@ export function startSync({ connection, me, store, workspaces, typing, received 
       try {
         const { ready } = await api().request(Ready, {});
         if (stopped) return;
-        const { sessions, attention } = ready;
+        const { me: user, sessions, attention } = ready;
+        signedIn(user);
         store.applySessions(sessions.edges.map(({ node }) => node));
         store.setTotal(attention.unread);
         store.setStatus("ready");
@@ -218,11 +268,11 @@ export function startSync({ connection, me, store, workspaces, typing, received 
         loading = false;
       } catch (error) {
         const refusal = error as ConfabError;
-        if (!refusal.retryable) {
+        if (!refusal.isRetryable) {
           loading = false;
           store.setStatus("failed", refusal);
           firstScreen.settle(refusal);
-          later(REFUSED_AGAIN_MS, () => void loadScreen());
+          later(RETRY_REFUSED_MS, () => void loadScreen());
         } else await new Promise((resolve) => setTimeout(resolve, Math.max(refusal.retryAfterMs, backoff(tries))));
       }
     }

@@ -12,7 +12,7 @@ import type { ChannelPartsFragment, ReadyQuery, WorkspaceEventsSubscription } fr
 import type { Store } from "../store/store";
 import { SESSIONS, sessionTopic } from "../store/store";
 import { cached, view } from "../store/view";
-import type { Api, Channel, ChannelState, ConfabError, View, Workspace, WorkspaceState, WorkspaceSummary } from "../types";
+import type { Api, Channel, ChannelState, ConfabError, View, VoiceState, Workspace, WorkspaceState, WorkspaceSummary } from "../types";
 import { startTimers } from "../waiting";
 
 type Event = WorkspaceEventsSubscription["workspaceEvents"];
@@ -20,10 +20,10 @@ type Event = WorkspaceEventsSubscription["workspaceEvents"];
 const LIST = "workspaces";
 const workspaceTopic = (id: string) => `workspace ${id}`;
 const channelTopic = (id: string) => `channel ${id}`;
-const TOGETHER_MS = 200;
-const AGAIN_MS = 2_000;
+const BATCH_MS = 200;
+const RETRY_MS = 2_000;
 /** Limit of workspaceEvents. */
-const MOST_TOGETHER = 20;
+const MAX_WORKSPACES = 20;
 
 export interface Workspaces {
   list: View<readonly WorkspaceSummary[]>;
@@ -35,10 +35,13 @@ export interface Workspaces {
   reload(): Promise<void>;
   /** Fetches what changed in followed channels since the last time. */
   pullChannels(): void;
-  /** An answer: asOf is store.time() when the request began. */
-  put(channel: ChannelPartsFragment, asOf: number): void;
-  held(channelId: string): Channel | undefined;
+  /** An answer: requestedAt is store.eventCount() when the request began. */
+  put(channel: ChannelPartsFragment, requestedAt: number): void;
+  loadedChannel(channelId: string): Channel | undefined;
   setPinCount(channelId: string, pinCount: number): void;
+  /** Rejects with a ConfabError. */
+  workspaceIdOf(channelId: string): Promise<string>;
+  applyVoiceState(workspaceId: string, state: VoiceState, left: boolean): void;
   stop(): void;
 }
 
@@ -48,6 +51,8 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
   const timers = startTimers();
   const { later } = timers;
 
+  /** False until the first screen is loaded. */
+  let hasBegun = false;
   let summaries: readonly WorkspaceSummary[] = [];
   /** The rev up to which the events of each followed workspace have been applied. */
   const revs = new Map<string, number>();
@@ -60,11 +65,11 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
   const counts = new Map<string, number>();
   /** When an event last changed a channel. */
   const changedAt = new Map<string, number>();
-  /** asOf: when the request began; without it this is an event. rev doesn't say which is newer: an answer's may be up to 2 s behind. */
-  const put = (channel: ChannelPartsFragment, asOf?: number) => {
+  /** requestedAt: when the request began; without it this is an event. rev doesn't say which is newer: an answer's may be up to 2 s behind. */
+  const put = (channel: ChannelPartsFragment, requestedAt?: number) => {
     if (channel.session) store.applySessions([channel.session]);
-    if (asOf !== undefined && (changedAt.get(channel.id) ?? 0) > asOf) return;
-    if (asOf === undefined) changedAt.set(channel.id, store.tick());
+    if (requestedAt !== undefined && (changedAt.get(channel.id) ?? 0) > requestedAt) return;
+    if (requestedAt === undefined) changedAt.set(channel.id, store.nextEvent());
     errors.delete(channel.id);
     channels.set(channel.id, { ...channel, messageCount: Math.max(channel.messageCount, counts.get(channel.id) ?? 0) });
     topics.changed(channelTopic(channel.id));
@@ -76,7 +81,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
   };
   const remove = (channelId: string) => {
     const held = channels.get(channelId);
-    changedAt.set(channelId, store.tick());
+    changedAt.set(channelId, store.nextEvent());
     errors.set(channelId, notFoundError());
     if (!channels.delete(channelId) || !held) return;
     topics.changed(channelTopic(channelId));
@@ -100,7 +105,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     if (loading.has(id)) return;
     const missed: Event[] = [];
     loading.set(id, missed);
-    const asOf = store.time();
+    const requestedAt = store.eventCount();
     try {
       let after: string | null | undefined;
       let workspace: Workspace | undefined;
@@ -115,18 +120,19 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       } while (after);
       const visible = new Set(found.map((each) => each.id));
       for (const each of [...channels.values()]) if (each.workspace.id === id && !visible.has(each.id)) remove(each.id);
-      workspaces.set(id, workspace);
       errors.delete(id);
-      found.forEach((each) => put(each, asOf));
-      summaries = summaries.map((each) => (each.id === id ? { ...each, name: workspace.name, iconUrl: workspace.iconUrl } : each));
+      found.forEach((each) => put(each, requestedAt));
+      workspaces.set(id, workspace); // Listeners must not take it for complete before.
+      const { name, iconUrl, memberCount, onlineCount } = workspace;
+      summaries = summaries.map((each) => (each.id === id ? { id, name, iconUrl, memberCount, onlineCount } : each));
       topics.changed(LIST);
       const { rev } = workspace;
       loading.delete(id);
       missed.filter((event) => event.rev > rev).forEach(apply);
-      if (!revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // Others may look at an open workspace.
+      if (hasBegun && !revs.has(id) && workspace.viewer) followTogether([{ id, rev }]); // An open workspace may also be displayed by users who are no members.
     } catch (error) {
       const refusal = error as ConfabError;
-      if (refusal.retryable) later(refusal.retryAfterMs || AGAIN_MS, () => void load(id));
+      if (refusal.isRetryable) later(refusal.retryAfterMs || RETRY_MS, () => void load(id));
       else errors.set(id, refusal);
     } finally {
       loading.delete(id);
@@ -134,7 +140,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     }
   };
   const reloadSoon = (id: string) => {
-    if (workspaces.has(id)) later(TOGETHER_MS, () => void load(id));
+    if (workspaces.has(id)) later(BATCH_MS, () => void load(id));
   };
   /** Called when the user has left or lost the membership. */
   const forget = (id: string) => {
@@ -146,6 +152,26 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
     for (const each of [...channels.values()]) if (each.workspace.id === id) remove(each.id);
     topics.changed(LIST);
     topics.changed(workspaceTopic(id));
+  };
+
+  /** When the last stay that has ended began, by workspace and user. Each stay of a user begins later than the one before it. */
+  const endedStays = new Map<string, string>();
+  const applyVoiceState = (workspaceId: string, state: VoiceState, left: boolean) => {
+    const its = [...channels.values()].filter(({ workspace }) => workspace.id === workspaceId);
+    const isOwn = ({ user }: VoiceState) => user.id === state.user.id;
+    const stay = `${workspaceId} ${state.user.id}`;
+    const ended = endedStays.get(stay) ?? "";
+    const isOutdated = its.some(({ voiceStates }) => voiceStates.some((held) => isOwn(held) && held.joinedAt > state.joinedAt));
+    if (left && state.joinedAt > ended) endedStays.set(stay, state.joinedAt);
+    if (isOutdated || (!left && state.joinedAt <= ended)) return;
+    for (const { id: channelId, voiceStates } of its) {
+      const isThere = channelId === state.channelId;
+      // The user may have moved: they left one channel, and are already in another.
+      if (left && !isThere) continue;
+      const others = voiceStates.filter((held) => !isOwn(held));
+      const joined = isThere && !left;
+      if (joined || others.length < voiceStates.length) change(channelId, () => ({ voiceStates: joined ? [...others, state] : others }));
+    }
   };
 
   const workspaceOf = (event: Event) =>
@@ -167,18 +193,8 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
         return put(event.channel);
       case "ChannelGone":
         return remove(event.channelId);
-      case "VoiceStateChanged": {
-        const { state, left } = event;
-        for (const { id: channelId, workspace, voiceStates } of [...channels.values()]) {
-          const isThere = channelId === state.channelId;
-          // The user may have moved: they left one channel, and are already in another.
-          if (workspace.id !== id || (left && !isThere)) continue;
-          const others = voiceStates.filter(({ user }) => user.id !== state.user.id);
-          const joined = isThere && !left;
-          if (joined || others.length < voiceStates.length) change(channelId, () => ({ voiceStates: joined ? [...others, state] : others }));
-        }
-        return;
-      }
+      case "VoiceStateChanged":
+        return applyVoiceState(id, event.state, event.left);
       case "OwnMembershipChanged":
         return event.member ? reloadSoon(id) : forget(id);
       case "WorkspaceChanged":
@@ -200,18 +216,19 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
         // The user has left one of the workspaces while there was no connection.
         stops.delete(stop);
         positions.forEach(({ id }) => (revs.delete(id), streamEnded(id)));
-        later(AGAIN_MS, () => void reload());
+        later(RETRY_MS, () => void reload().catch(() => {})); // It is tried again with the next start.
       },
     });
     stops.add(stop);
   };
   const followAll = (found: readonly (WorkspaceSummary & { rev: number })[]) => {
-    const fresh = found.filter(({ id }) => !revs.has(id)).map(({ id, rev }) => ({ id, rev }));
+    // One that is loaded may be older than the list.
+    const fresh = found.filter(({ id }) => !revs.has(id)).map(({ id, rev }) => ({ id, rev: Math.min(rev, workspaces.get(id)?.rev ?? rev) }));
     for (const { id } of fresh) if (errors.delete(id) && workspaceViews.has(id)) void load(id);
-    for (let at = 0; at < fresh.length; at += MOST_TOGETHER) followTogether(fresh.slice(at, at + MOST_TOGETHER));
+    for (let at = 0; at < fresh.length; at += MAX_WORKSPACES) followTogether(fresh.slice(at, at + MAX_WORKSPACES));
     const present = new Set(found.map(({ id }) => id));
     [...revs.keys()].filter((id) => !present.has(id)).forEach(forget);
-    summaries = found.map(({ id, name, iconUrl }) => ({ id, name, iconUrl }));
+    summaries = found.map(({ rev, ...summary }) => summary);
     topics.changed(LIST);
   };
   const reload = async () => {
@@ -219,45 +236,48 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       followAll((await api.request(MyWorkspaces, {})).ready.workspaces);
       [...workspaces.keys()].forEach(reloadSoon);
     } catch (error) {
-      if (!(error as ConfabError).retryable) throw error;
-      later(AGAIN_MS, () => void reload());
+      if (!(error as ConfabError).isRetryable) throw error;
+      later(RETRY_MS, () => void reload().catch(() => {}));
     }
   };
 
   let pulledTo: string | undefined;
   let pulling = false;
+  let isPullDue = false;
   const pullChannels = async () => {
+    isPullDue = pulling;
     if (pulling || !summaries.length) return;
     pulling = true;
     try {
       for (let more = true; more && !stopped; ) {
-        const asOf = store.time();
+        const requestedAt = store.eventCount();
         const { channels: changed, gone, cursor, hasMore, reset } = (await api.request(SyncChannels, { since: pulledTo })).syncChannels;
-        changed.forEach((each) => put(each, asOf));
+        changed.forEach((each) => put(each, requestedAt));
         if (reset) [...workspaces.keys()].forEach(reloadSoon);
         else gone.forEach((id) => change(id, () => ({ viewerFollows: false })));
         pulledTo = cursor;
         more = hasMore;
       }
     } catch (error) {
-      if ((error as ConfabError).retryable) later(AGAIN_MS, () => void pullChannels());
+      if ((error as ConfabError).isRetryable) later(RETRY_MS, () => void pullChannels());
     } finally {
       pulling = false;
     }
+    if (isPullDue && !stopped) void pullChannels(); // The answer may be older than what it was called for.
   };
 
   const channelsLoading = new Set<string>();
   const loadChannel = async (id: string) => {
     if (channelsLoading.has(id)) return;
     channelsLoading.add(id);
-    const asOf = store.time();
+    const requestedAt = store.eventCount();
     try {
       const { channel } = await api.request(ChannelQuery, { id });
       errors.delete(id);
-      if (channel) put(channel, asOf);
+      if (channel) put(channel, requestedAt);
       else errors.set(id, notFoundError());
     } catch (error) {
-      if ((error as ConfabError).retryable) return later(AGAIN_MS, () => void loadChannel(id));
+      if ((error as ConfabError).isRetryable) return later(RETRY_MS, () => void loadChannel(id));
       errors.set(id, error as ConfabError);
     } finally {
       channelsLoading.delete(id);
@@ -268,7 +288,7 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
   const workspaceViews = new Map<string, View<WorkspaceState>>();
   const channelViews = new Map<string, View<ChannelState>>();
   /** Loading begins with the first subscriber. */
-  const loadedBy = <T>({ get, subscribe }: View<T>, begin: () => void): View<T> => ({ get, subscribe: (listener) => (begin(), subscribe(listener)) });
+  const loadOnSubscribe = <T>({ get, subscribe }: View<T>, begin: () => void): View<T> => ({ get, subscribe: (listener) => (begin(), subscribe(listener)) });
 
   return {
     list: view(topics, [LIST], () => summaries),
@@ -286,11 +306,11 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
           if (isSame && now.channels.every((each, index) => each === before.channels[index])) return before;
           return (shownBefore = now);
         };
-        return loadedBy(view(topics, [workspaceTopic(id), SESSIONS], compute), () => void (workspaces.has(id) || load(id)));
+        return loadOnSubscribe(view(topics, [workspaceTopic(id), SESSIONS], compute), () => void (workspaces.has(id) || load(id)));
       }),
     channel: (id) =>
       cached(channelViews, id, () =>
-        loadedBy(
+        loadOnSubscribe(
           view<ChannelState>(topics, [channelTopic(id), sessionTopic(id)], () => {
             const [channel, error] = [channels.get(id), errors.get(id)];
             return { status: channel ? "ready" : error ? "failed" : "loading", channel: channel && show(channel), error };
@@ -300,15 +320,22 @@ export function openWorkspaces(api: Api, store: Store, { caughtUp, streamEnded }
       ),
     follow: (found, cursor) => {
       pulledTo = cursor;
+      hasBegun = true;
       followAll(found);
     },
     reload,
     pullChannels: () => void pullChannels(),
     put,
-    held: (id) => {
+    loadedChannel: (id) => {
       const held = channels.get(id);
       return held && show(held);
     },
+    workspaceIdOf: async (id) => {
+      const found = channels.get(id) ?? (await api.request(ChannelQuery, { id })).channel;
+      if (!found) throw notFoundError();
+      return found.workspace.id;
+    },
+    applyVoiceState,
     setPinCount: (id, pinCount) => change(id, () => ({ pinCount })),
     stop: () => {
       stopped = true;

@@ -1,12 +1,12 @@
 import { STOPPED } from "../errors";
 import { Messages, type MessagesQueryVariables } from "../gql";
 import { historyTopic, type Store } from "../store/store";
-import type { Position } from "../store/timeline";
+import { displayedPart, type Middle, type Position } from "../store/timeline";
 import { view } from "../store/view";
 import { ConfabError, type Api, type History, type HistoryState, type PendingMessage } from "../types";
 
 const PAGE = 50;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface HistoryOptions {
   store: Store;
@@ -23,31 +23,45 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const topic = historyTopic(conversationId);
   const timeline = store.timeline(conversationId);
   let anchor = around;
+  let middle: Middle = around ?? "newest";
   const refusal = () => store.refusals.get(conversationId);
   const range = () => (anchor === null ? timeline.newest() : timeline.around(anchor));
+
+  /** Called when the history may be cut. Afterwards, the anchor is in the part that stays. */
+  const displayed = () => {
+    const shown = range();
+    if (!shown) return [];
+    const part = displayedPart(shown, middle);
+    const isCut = part.length < shown.items.length;
+    if (isCut) anchor = middle !== "newest" ? middle : shown.isNewest ? null : part.at(-1)!.seq;
+    return part;
+  };
 
   /** Rejects with a ConfabError. */
   const fetchPage = async (position: Position, args: Omit<MessagesQueryVariables, "conversationId">) => {
     await live();
     for (;;) {
-      const [epoch, asOf] = [timeline.epoch, store.time()];
+      const { epoch, liveCount } = timeline;
+      const requestedAt = store.eventCount();
       const { messages } = await api.request(Messages, { conversationId, ...args });
-      if (epoch !== timeline.epoch && ("before" in position || "after" in position)) return; // The page next to it was dropped.
+      if (epoch !== timeline.epoch && !("newest" in position || "aroundSeq" in position)) return; // The page next to it was dropped.
       if (epoch !== timeline.epoch) continue;
       const nodes = messages?.edges.map(({ node }) => node) ?? [];
-      // The conversation does not exist yet: all its messages come as events.
+      // The conversation does not exist yet: all its messages will arrive as events.
       const info = messages?.pageInfo ?? { hasPreviousPage: false, hasNextPage: false };
       if ("aroundSeq" in position && !nodes.length && anchor === position.aroundSeq) anchor = null;
       if ("aroundSeq" in position && nodes.length && anchor === position.aroundSeq) {
         const distance = ({ seq }: { seq: number }) => Math.abs(seq - position.aroundSeq);
         anchor = nodes.reduce((best, each) => (distance(each) < distance(best) ? each : best)).seq;
+        middle = anchor;
       }
-      return store.applyPage(conversationId, nodes, info, position, asOf);
+      if (store.applyPage(conversationId, nodes, info, position, requestedAt, liveCount)) return;
     }
   };
 
   let loading: Promise<void> | undefined;
   const load = () => {
+    timeline.viewers.add(displayed);
     if (range()) return Promise.resolve();
     if (loading) return loading;
     const at = anchor;
@@ -64,8 +78,8 @@ export function openHistory(conversationId: string, around: number | null, { sto
   const keepLoaded = () => {
     if (!listeners.size || range() || loading || refusal()) return;
     load().then(keepLoaded, (error: ConfabError) => {
-      if (error.retryable) return void setTimeout(keepLoaded, error.retryAfterMs || AGAIN_MS);
-      if (error.code !== STOPPED && !refusal()) store.refuse(conversationId, error);
+      if (error.isRetryable) return void setTimeout(keepLoaded, error.retryAfterMs || RETRY_MS);
+      if (error.code !== STOPPED && !refusal()) store.setRefusal(conversationId, error);
     });
   };
 
@@ -85,42 +99,50 @@ export function openHistory(conversationId: string, around: number | null, { sto
   });
   const moves = new Map<string, Promise<void>>();
   /** One request at a time for each page. */
-  const once = (name: string, move: () => Promise<void>) => {
-    const running = moves.get(name) ?? move().finally(() => moves.delete(name));
+  const once = (name: string, fetch: () => Promise<void>) => {
+    const running = moves.get(name) ?? fetch().finally(() => moves.delete(name));
     moves.set(name, running);
     return running;
+  };
+  const move = async (edge: "older" | "newer") => {
+    if (!range()) await load();
+    timeline.viewers.add(displayed);
+    const { [edge]: at = null, items = [] } = range() ?? {};
+    if (at === null) return;
+    const isOlder = edge === "older";
+    // The messages on the screen are never cut.
+    middle = items.at(isOlder ? 0 : -1)?.seq ?? middle;
+    await once(`${edge} ${at}`, () => {
+      if (typeof at === "number") return fetchPage(isOlder ? { beforeSeq: at } : { afterSeq: at }, { first: 2 * PAGE, aroundSeq: at });
+      return isOlder ? fetchPage({ before: at }, { last: PAGE, before: at }) : fetchPage({ after: at }, { first: PAGE, after: at });
+    });
+    if (!isOlder && range()?.isNewest) middle = "newest";
   };
   return {
     get: state.get,
     subscribe: (listener) => {
       const own = () => (keepLoaded(), listener());
-      if (!listeners.size) store.allow(conversationId);
+      if (!listeners.size) store.clearRefusal(conversationId);
+      timeline.viewers.add(displayed);
       const ends = [state.subscribe(own), watch()];
       listeners.add(own);
       keepLoaded();
       return () => {
         listeners.delete(own);
         // It begins at the same place when it is opened again.
-        if (!listeners.size && anchor !== around) {
-          anchor = around;
-          store.topics.changed(topic);
+        if (!listeners.size) {
+          [anchor, middle] = [around, around ?? "newest"];
+          timeline.viewers.delete(displayed);
+          store.closeHistory(conversationId);
         }
         ends.forEach((end) => end());
       };
     },
-    loadOlder: async () => {
-      await load();
-      const before = range()?.older;
-      if (before != null) await once(`before ${before}`, () => fetchPage({ before }, { last: PAGE, before }));
-    },
-    loadNewer: async () => {
-      await load();
-      const after = range()?.newer;
-      if (after != null) await once(`after ${after}`, () => fetchPage({ after }, { first: PAGE, after }));
-    },
+    loadOlder: () => move("older"),
+    loadNewer: () => move("newer"),
     jumpTo: async (seq) => {
-      anchor = seq;
-      store.allow(conversationId);
+      [anchor, middle] = [seq, seq ?? "newest"];
+      store.clearRefusal(conversationId);
       store.topics.changed(topic);
       await loading;
       await load();

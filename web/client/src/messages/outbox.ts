@@ -30,9 +30,8 @@ export interface Outbox {
   stop(): void;
 }
 
-export function openOutbox(disk: Disk, place: string, deliver: (item: PendingMessage) => Promise<void>, changedItems: () => void): Outbox {
-  // One entry per message, so that two tabs do not overwrite each other's.
-  const prefix = `${place}.outbox.`;
+/** prefix: of the names on the disk. Each message has an entry, so that two tabs do not overwrite each other's. */
+export function openOutbox(disk: Disk, prefix: string, deliver: (item: PendingMessage) => Promise<void>, changedItems: () => void): Outbox {
   const read = (name: string): PendingMessage[] => {
     try {
       return [JSON.parse(disk.get(name) ?? "") as PendingMessage];
@@ -80,7 +79,7 @@ export function openOutbox(disk: Disk, place: string, deliver: (item: PendingMes
       } catch (error) {
         const refusal = error as ConfabError;
         // A refused token says nothing about the message.
-        if (refusal.retryable || refusal.code === "UNAUTHENTICATED") {
+        if (refusal.isRetryable || refusal.code === "UNAUTHENTICATED") {
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, refusal.retryAfterMs || backoff(tries++));
             busy.set(conversationId, () => (clearTimeout(timer), resolve()));

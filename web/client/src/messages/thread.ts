@@ -3,7 +3,7 @@ import { historyTopic, type Store } from "../store/store";
 import { view } from "../store/view";
 import type { Api, ConfabError, History, PendingMessage, ThreadHistory, ThreadState } from "../types";
 
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 export interface ThreadOptions {
   store: Store;
@@ -28,12 +28,12 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
   const loadParent = async () => {
     if (loading || store.message(id)) return;
     loading = true;
-    const asOf = store.time();
+    const requestedAt = store.eventCount();
     try {
       const { message } = await api.request(MessageQuery, { id });
-      if (message) store.applyMessages([message], asOf);
+      if (message) store.applyMessages([message], requestedAt);
     } catch (refusal) {
-      if ((refusal as ConfabError).retryable) setTimeout(() => void loadParent(), AGAIN_MS);
+      if ((refusal as ConfabError).isRetryable) setTimeout(() => void loadParent(), RETRY_MS);
       else error = refusal as ConfabError;
     } finally {
       loading = false;
@@ -70,7 +70,10 @@ export function openThread({ id, conversationId }: { id: string; conversationId:
       const ends = [own.subscribe(changed), historyOf(conversationId).subscribe(() => {})];
       follow();
       void loadParent();
+      const keeper = () => [id];
+      store.keepers.add(keeper);
       return () => {
+        store.keepers.delete(keeper);
         unfollow();
         ends.forEach((end) => end());
       };

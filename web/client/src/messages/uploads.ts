@@ -1,5 +1,5 @@
 /**
- * Files on their way to Confab.
+ * Uploads of files.
  *
  * Guarantees: a file is stored once, however often its upload is tried: every attempt has its idempotencyKey, and the server answers
  * with the same upload and an address that is valid again. Files are lost with the page, because browsers do not let pages keep them.
@@ -10,17 +10,26 @@ import { Topics, view } from "../store/view";
 import { ConfabError, type Api, type Upload, type UploadOptions, type UploadState } from "../types";
 import { newKey } from "./outbox";
 
-const AT_ONCE = 3;
-const SCAN_AGAIN_MS = 1_500;
+const MAX_CONCURRENT = 3;
+const SCAN_POLL_MS = 1_500;
 const NO_LONGER_VALID = [401, 403, 404, 410];
 /** Attempts after an unexpected answer: an expired address, or bytes that were damaged on the network. */
-const MOST_UNEXPECTED = 3;
+const MAX_UNEXPECTED = 3;
 
 type Address = CreateUploadMutation["createUpload"];
 /** "again": try until there is an answer. "unexpected": try a limited number of times. */
 type Outcome = "ready" | "again" | "unexpected" | ConfabError;
 
 const refused = (message: string, code = "REJECTED") => new ConfabError(message, code, false);
+
+const isLocal = ({ hostname }: URL) => /^(localhost|127\..*|\[::1\])$/.test(hostname);
+
+/** Without a public address, a server names its own machine's in addresses of files. The API's address is one that works here. */
+function reachableAddress(address: string, apiUrl: string): string {
+  const [url, api] = [new URL(address, apiUrl), new URL(apiUrl)];
+  if (!isLocal(url) || (isLocal(api) && api.port !== url.port)) return url.href;
+  return new URL(url.pathname + url.search, api).href;
+}
 
 /** Browsers read a file only when it is sent. By then it may be changed or deleted. */
 const isReadable = (file: Blob) => file.slice(0, 1).arrayBuffer().then(() => true, () => false);
@@ -54,19 +63,19 @@ export interface Uploads {
 export function openUploads(api: Api, apiUrl: string): Uploads {
   const topics = new Topics();
   const attempts = new Set<AbortController>();
-  let hurry: (() => void)[] = [];
+  let endPauses: (() => void)[] = [];
   const pause = (ms: number, signal: AbortSignal) =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
       const now = () => (clearTimeout(timer), resolve());
-      hurry.push(now);
+      endPauses.push(now);
       signal.addEventListener("abort", now);
     });
 
   let running = 0;
   const queue: (() => void)[] = [];
   const inTurn = async <Result>(work: () => Promise<Result>) => {
-    if (running >= AT_ONCE) await new Promise<void>((go) => queue.push(go));
+    if (running >= MAX_CONCURRENT) await new Promise<void>((go) => queue.push(go));
     running += 1;
     try {
       return await work();
@@ -93,8 +102,8 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         if (now === "READY") return "ready";
         if (now !== "SCANNING") return refused(now === "REJECTED" ? "This file was refused: it is damaged, or not safe." : "This file is gone. Add it again.");
         if (signal.aborted) return "again";
-        await pause(SCAN_AGAIN_MS, signal);
-        now = await api.request(Attachment, { id }).then(({ attachment }) => attachment?.state ?? "REMOVED", (error: ConfabError) => (error.retryable ? "SCANNING" : "REMOVED"));
+        await pause(SCAN_POLL_MS, signal);
+        now = await api.request(Attachment, { id }).then(({ attachment }) => attachment?.state ?? "REMOVED", (error: ConfabError) => (error.isRetryable ? "SCANNING" : "REMOVED"));
       }
     };
 
@@ -109,7 +118,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
           api.request(CancelUpload, { id: upload.id }).catch(() => {});
           return "again";
         }
-        const address = { ...upload, url: new URL(upload.url, apiUrl).href };
+        const address = { ...upload, url: reachableAddress(upload.url, apiUrl) };
         status = await put(address, file, (progress) => update({ status: "sending", progress }), signal);
         if (status === 413) return refused("This file is too large.", "TOO_LARGE");
         if (NO_LONGER_VALID.includes(status)) return "unexpected";
@@ -121,7 +130,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         return scanned(upload.id, completeUpload.state, signal);
       } catch (error) {
         const refusal = error as ConfabError;
-        if (refusal.retryable || refusal.code === "UNAUTHENTICATED") return "again";
+        if (refusal.isRetryable || refusal.code === "UNAUTHENTICATED") return "again";
         return status && status < 400 ? "unexpected" : refusal;
       }
     };
@@ -133,7 +142,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
         if (signal.aborted) return;
         if (outcome === "ready") return update({ status: "ready", progress: 1, attachmentId: attachmentId! });
         if (outcome instanceof ConfabError) return update({ status: "failed", progress: 0, error: outcome });
-        if (outcome === "unexpected" && ++unexpected === MOST_UNEXPECTED) return update({ status: "failed", progress: 0, error: refused("The file did not arrive.", "UNAVAILABLE") });
+        if (outcome === "unexpected" && ++unexpected === MAX_UNEXPECTED) return update({ status: "failed", progress: 0, error: refused("The file did not arrive.", "UNAVAILABLE") });
         update({ status: "sending", progress: 0 });
         await pause(backoff(tries++), signal);
       }
@@ -150,7 +159,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
       file,
       cancel: () => {
         controller.abort();
-        update({ status: "failed", progress: 0, error: refused("The upload was canceled.") });
+        update({ status: "canceled", progress: 0 });
         if (attachmentId) api.request(CancelUpload, { id: attachmentId }).catch(() => {});
       },
       // A refused upload cannot be used again, so the file gets another one.
@@ -166,7 +175,7 @@ export function openUploads(api: Api, apiUrl: string): Uploads {
 
   return {
     begin,
-    wake: () => hurry.splice(0).forEach((now) => now()),
+    wake: () => endPauses.splice(0).forEach((now) => now()),
     stop: () => attempts.forEach((each) => each.abort()),
   };
 }

@@ -9,7 +9,10 @@ export interface WaitingForFiles {
   discard(key: string): boolean;
 }
 
-/** Messages whose files are still being uploaded. When all are ready, the message goes to the outbox. They are lost with the page. */
+/**
+ * Messages whose files are still being uploaded. When all are ready, the message goes to the outbox. Canceled files are left out.
+ * The messages are lost with the page.
+ */
 export function holdForFiles(outbox: Outbox, changed: () => void): WaitingForFiles {
   let items: readonly (PendingMessage & { files: readonly Upload[] })[] = [];
   const stops = new Map<string, () => void>();
@@ -23,7 +26,12 @@ export function holdForFiles(outbox: Outbox, changed: () => void): WaitingForFil
   const check = (key: string) => {
     const item = items.find((each) => each.key === key);
     if (!item) return;
-    const states = item.files.map((file) => file.get());
+    const files = item.files.filter((file) => file.get().status !== "canceled");
+    if (!files.length && !item.draft.text) {
+      replace(key);
+      return changed();
+    }
+    const states = files.map((file) => file.get());
     const attachmentIds = states.flatMap((state) => state.attachmentId ?? []);
     if (attachmentIds.length === states.length) {
       replace(key);
@@ -31,7 +39,7 @@ export function holdForFiles(outbox: Outbox, changed: () => void): WaitingForFil
       return;
     }
     const failure = states.find(({ error }) => error)?.error?.message ?? null;
-    if (failure !== item.failure) replace(key, { ...item, failure });
+    if (failure !== item.failure || files.length < item.files.length) replace(key, { ...item, files, failure });
     changed();
   };
   return {

@@ -4,11 +4,11 @@
  * Guarantees: a deletion is sent to the server only when it is settled. A conversation that gets a message before that stays, because
  * the user has not seen the message.
  */
-import type { Client } from "@urql/core";
+import type { ConfabClient, Session } from "@confab/client";
 
-import { DeleteSessionDocument, OneSessionDocument, type SessionPartsFragment } from "../gql";
+import { errorText } from "./errorText";
 
-type Deleted = Pick<SessionPartsFragment, "writeTs"> & { conversation: { id: string } };
+type Deleted = Pick<Session, "writeTs"> & { conversation: { id: string } };
 
 export interface Deletions {
   /** Whether the list leaves it out. */
@@ -17,12 +17,12 @@ export interface Deletions {
   version(): number;
   onChange(listener: () => void): () => void;
   begin(session: Deleted): void;
-  takeBack(conversationId: string): void;
+  cancel(conversationId: string): void;
   /** Deletes the conversation on the server. Resolves to an error message, or null. */
   settle(conversationId: string): Promise<string | null>;
 }
 
-export function openDeletions(client: Client): Deletions {
+export function openDeletions(client: ConfabClient): Deletions {
   /** writeTs by conversation. */
   const begun = new Map<string, number>();
   const listeners = new Set<() => void>();
@@ -36,16 +36,20 @@ export function openDeletions(client: Client): Deletions {
     version: () => version,
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     begin: ({ conversation, writeTs }) => (begun.set(conversation.id, writeTs), changed()),
-    takeBack: end,
+    cancel: end,
     settle: async (conversationId) => {
       const writeTs = begun.get(conversationId);
       if (writeTs === undefined) return null;
-      const now = client.readQuery(OneSessionDocument, { conversationId })?.data?.session;
+      const now = client.session(conversationId).get();
       if (now && now.writeTs !== writeTs) return (end(conversationId), null);
-      // The page may be about to close.
-      const { error } = await client.mutation(DeleteSessionDocument, { conversationId }, { fetchOptions: { keepalive: true } }).toPromise();
-      end(conversationId);
-      return error ? (error.graphQLErrors[0]?.message ?? "This needs the network. Try again when you are online.") : null;
+      try {
+        await client.deleteSession(conversationId);
+        return null;
+      } catch (error) {
+        return errorText(error);
+      } finally {
+        end(conversationId);
+      }
     },
   };
 }

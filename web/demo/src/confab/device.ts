@@ -1,33 +1,27 @@
 /** This device, as `connection_init` names it. Each profile of a browser is one. */
-import type { Client } from "@urql/core";
+import { newKey, type Api, type Device } from "@confab/client";
 
 import { NameDeviceDocument } from "../gql";
 import { disk } from "./disk";
-import { newKey } from "./outbox";
-
-export interface Device {
-  deviceId: string;
-  deviceType: "WEB" | "DESKTOP" | "MOBILE";
-}
 
 /** Gives this device a name in the user's list, once: the user may change it. */
-export async function nameDevice(client: Client, { deviceId, deviceType }: Device, place: string): Promise<void> {
-  const key = `${place}.named`;
+export async function nameDevice(api: Api, { deviceId, deviceType }: Device, storagePrefix: string): Promise<void> {
+  const key = `${storagePrefix}.named`;
   if (disk.get(key) === deviceId) return;
-  const { data } = await client.mutation(NameDeviceDocument, { id: deviceId, type: deviceType, name: deviceName() }).toPromise();
-  if (data) disk.set(key, deviceId);
+  const named = await api.request(NameDeviceDocument, { id: deviceId, type: deviceType, name: deviceName() }).catch(() => null);
+  if (named) disk.set(key, deviceId);
 }
 
 /** For example "Firefox on Linux". */
 function deviceName(): string {
-  const named = (names: Record<string, RegExp>) => Object.keys(names).find((each) => names[each]!.test(navigator.userAgent));
-  const browser = named({ Edge: /Edg/, Opera: /OPR/, Firefox: /Firefox|FxiOS/, Chrome: /Chrome|CriOS/, Safari: /Safari/ }) ?? "Browser";
-  const system = named({ iOS: /iPhone|iPad|iPod/, Android: /Android/, macOS: /Mac OS X/, Windows: /Windows/, ChromeOS: /CrOS/, Linux: /Linux/ });
+  const firstMatch = (names: Record<string, RegExp>) => Object.keys(names).find((each) => names[each]!.test(navigator.userAgent));
+  const browser = firstMatch({ Edge: /Edg/, Opera: /OPR/, Firefox: /Firefox|FxiOS/, Chrome: /Chrome|CriOS/, Safari: /Safari/ }) ?? "Browser";
+  const system = firstMatch({ iOS: /iPhone|iPad|iPod/, Android: /Android/, macOS: /Mac OS X/, Windows: /Windows/, ChromeOS: /CrOS/, Linux: /Linux/ });
   return system ? `${browser} on ${system}` : browser;
 }
 
-export function thisDevice(place: string): Device {
-  const key = `${place}.device`;
+export function thisDevice(storagePrefix: string): Device {
+  const key = `${storagePrefix}.device`;
   const deviceId = disk.get(key) ?? newKey();
   disk.set(key, deviceId);
   return { deviceId, deviceType: deviceType() };

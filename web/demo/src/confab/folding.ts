@@ -17,18 +17,18 @@ export function fold(text: string): string {
   return bare.replace(APOSTROPHES, "'").replace(NOT_PLAIN, (letter) => PLAIN[letter]!);
 }
 
-const wordsOf = (text: string) => text.split(/[^\p{L}\p{N}\p{M}']+/u).filter(Boolean);
+const splitWords = (text: string) => text.split(/[^\p{L}\p{N}\p{M}']+/u).filter(Boolean);
 
 /** True if each word of the query begins a word of the name. */
 export function nameMatches(name: string, query: string): boolean {
   const folded = fold(name);
-  const words = wordsOf(folded);
-  const wanted = wordsOf(fold(query));
+  const words = splitWords(folded);
+  const wanted = splitWords(fold(query));
   return wanted.length > 0 && wanted.every((word) => (WITHOUT_SPACES.test(word) ? folded.includes(word) : words.some((each) => each.startsWith(word))));
 }
 
 /** The items whose names match, those first whose names begin with the query. */
-export function matching<Item>(items: readonly Item[], nameOf: (item: Item) => string, query: string): Item[] {
+export function filterByName<Item>(items: readonly Item[], nameOf: (item: Item) => string, query: string): Item[] {
   const begins = (item: Item) => (fold(nameOf(item)).startsWith(fold(query.trim())) ? 0 : 1);
   return items.filter((item) => nameMatches(nameOf(item), query)).sort((a, b) => begins(a) - begins(b));
 }

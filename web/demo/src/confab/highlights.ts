@@ -1,5 +1,5 @@
 /**
- * Splits a text at the ranges that a search has found. The server counts in code points, JavaScript's strings in UTF-16 units: "😀" is one code
+ * Splits a text at the highlights of a search result. The server counts in code points, JavaScript's strings in UTF-16 units: "😀" is one code
  * point and two units. So texts are split into code points here, and the ranges never touch a string.
  */
 export interface TextRange {
@@ -19,9 +19,9 @@ export function partsOf(text: string, ranges: readonly TextRange[]): Part[] {
   return partsBetween(Array.from(text), ranges, 0, Infinity);
 }
 
-const SEEN_ANYWAY = 70;
-const BEFORE = 40;
-const MOST = 240;
+const MAX_UNCUT_START = 70;
+const CONTEXT_BEFORE = 40;
+const MAX_LENGTH = 240;
 
 /**
  * At most 240 code points of a text, with the first range among them: from the beginning if it is near, else from a white space at most
@@ -31,11 +31,11 @@ export function excerptOf(text: string, ranges: readonly TextRange[]): Part[] {
   const points = Array.from(text);
   const first = ranges.length ? Math.min(points.length, ...ranges.map(({ start }) => start)) : 0;
   let from = 0;
-  if (first > SEEN_ANYWAY) {
-    const space = points.findIndex((point, index) => index >= first - BEFORE && index < first && /\s/.test(point));
-    from = space < 0 ? first - BEFORE : space + 1;
+  if (first > MAX_UNCUT_START) {
+    const space = points.findIndex((point, index) => index >= first - CONTEXT_BEFORE && index < first && /\s/.test(point));
+    from = space < 0 ? first - CONTEXT_BEFORE : space + 1;
   }
-  const to = Math.min(points.length, from + MOST);
+  const to = Math.min(points.length, from + MAX_LENGTH);
   const parts = partsBetween(points, ranges, from, to);
   if (from > 0) parts.unshift({ text: ELLIPSIS, isFound: false });
   if (to < points.length) parts.push({ text: ELLIPSIS, isFound: false });

@@ -2,38 +2,38 @@
  * Pushes to this browser: permission, subscription, and what the server knows of it.
  *
  * Guarantees: "on" means that the browser has a subscription with the server's present key, and that the server has its address. When
- * the page is opened, a lost subscription is made again: it expired, the key changed, or the push service gave it up. When the user
- * signs out, or another one signs in, it is ended: nobody gets the messages of the user who was here before.
+ * the page is opened, a lost subscription is renewed: it expired, the key changed, or the push service gave it up. It ends
+ * when the user signs out or another user signs in, so that no one gets the messages of the previous user.
  */
-import type { Client } from "@urql/core";
+import type { ConfabClient, Device } from "@confab/client";
 
 import { RegisterPushDocument, RemovePushDocument, TestPushDocument, WebPushDocument, type PushOutcome } from "../gql";
-import type { Device } from "./device";
 import { disk } from "./disk";
+import { NO_NETWORK, errorText } from "./errorText";
 import type { FromWorker } from "./workerMessages";
 
 /** insecure: neither https nor this machine. framed: part of another page. unavailable: the server has no key for Web Push. */
-export type PushState = "looking" | "insecure" | "unsupported" | "framed" | "unavailable" | "denied" | "off" | "on";
+export type PushState = "checking" | "insecure" | "unsupported" | "framed" | "unavailable" | "denied" | "off" | "on";
 
 export interface Push {
   state(): PushState;
   /** True if it was switched on here, and not off since. */
   isWanted(): boolean;
   onChange(listener: () => void): () => void;
-  /** Finds out the state, and makes a lost subscription again. Never rejects. */
+  /** Checks the state, and renews a lost subscription. Never rejects. */
   refresh(): Promise<void>;
   /** Call it in a click: browsers ask for the permission only then. Resolves to a message about a failure, or null. */
   switchOn(): Promise<string | null>;
   switchOff(): Promise<string | null>;
   /** Resolves to the result, and a message about it. */
-  test(): Promise<{ arrives: boolean; words: string }>;
+  test(): Promise<{ isAccepted: boolean; message: string }>;
   /** Ends the subscription. Resolves after 2 s at the latest. */
   signOut(): Promise<void>;
   stop(): void;
 }
 
 export interface PushHandlers {
-  isLookedAt: (conversationId: string) => boolean;
+  isOnScreen: (conversationId: string) => boolean;
   open: (conversationId: string | null) => void;
 }
 
@@ -41,7 +41,6 @@ const WORKER = "/demo/sw.js";
 const SCOPE = "/demo/";
 const WANTED = ".push";
 const SIGN_OUT_MS = 2_000;
-const NO_NETWORK = "This needs the network. Try again when you are online.";
 
 const OUTCOMES: Record<PushOutcome, string> = {
   ACCEPTED: "Sent. The notification appears in a moment.",
@@ -51,7 +50,7 @@ const OUTCOMES: Record<PushOutcome, string> = {
   NOT_CONFIGURED: "This server sends no pushes to browsers.",
 };
 
-/** The reason why this page cannot get pushes, whatever the user and the server want; null if there is none. */
+/** Why this page cannot get pushes, independent of the user and the server; null if it can. */
 function obstacle(): PushState | null {
   if (!isSecureContext) return "insecure";
   if (!("serviceWorker" in navigator && "PushManager" in window && "Notification" in window)) return "unsupported";
@@ -71,7 +70,7 @@ async function worker(): Promise<ServiceWorkerRegistration> {
   return registration;
 }
 
-const held = async () => (await (await navigator.serviceWorker.getRegistration(SCOPE))?.pushManager.getSubscription()) ?? null;
+const currentSubscription = async () => (await (await navigator.serviceWorker.getRegistration(SCOPE))?.pushManager.getSubscription()) ?? null;
 
 const base64Url = (bytes: ArrayBuffer) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
@@ -85,18 +84,18 @@ async function subscribe(key: string, again: boolean): Promise<PushSubscription>
   return pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
 }
 
-export function openPush(client: Client, { deviceId, deviceType }: Device, place: string, me: string, handlers: PushHandlers): Push {
+export function openPush({ api, userId }: ConfabClient, { deviceId, deviceType }: Device, storagePrefix: string, handlers: PushHandlers): Push {
   /** The registered endpoint, while pushes are on here. */
-  const wanted = `${place}.${me}${WANTED}`;
+  const wanted = `${storagePrefix}.${userId}${WANTED}`;
   const listeners = new Set<() => void>();
-  let state: PushState = obstacle() ?? "looking";
-  const become = (next: PushState) => {
+  let state: PushState = obstacle() ?? "checking";
+  const setState = (next: PushState) => {
     if (next === state) return;
     state = next;
     listeners.forEach((changed) => changed());
   };
 
-  const ask = async () => (await client.query(WebPushDocument, {}, { requestPolicy: "network-only" }).toPromise()).data;
+  const loadStatus = () => api.request(WebPushDocument, {}).catch(() => null);
 
   const register = async (key: string, again: boolean): Promise<string | null> => {
     let subscription: PushSubscription;
@@ -107,27 +106,30 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     }
     const { endpoint, keys } = subscription.toJSON();
     const webPush = { endpoint: endpoint!, p256dh: keys!.p256dh!, auth: keys!.auth! };
-    const { data, error } = await client.mutation(RegisterPushDocument, { id: deviceId, type: deviceType, webPush, locale: navigator.language || null }).toPromise();
-    if (!data) return error?.graphQLErrors[0]?.message ?? NO_NETWORK;
+    try {
+      await api.request(RegisterPushDocument, { id: deviceId, type: deviceType, webPush, locale: navigator.language || null });
+    } catch (error) {
+      return errorText(error);
+    }
     disk.set(wanted, webPush.endpoint);
-    become("on");
+    setState("on");
     return null;
   };
 
   const refresh = async () => {
     const stopped = obstacle();
-    if (stopped) return become(stopped);
-    const answer = await ask();
+    if (stopped) return setState(stopped);
+    const answer = await loadStatus();
     if (!answer) return;
     const { webPushPublicKey: key, devices } = answer;
-    if (!key) return become("unavailable");
-    if (Notification.permission === "denied") return become("denied");
-    if (disk.get(wanted) === null || Notification.permission !== "granted") return become("off");
+    if (!key) return setState("unavailable");
+    if (Notification.permission === "denied") return setState("denied");
+    if (disk.get(wanted) === null || Notification.permission !== "granted") return setState("off");
     const isKnown = devices.some(({ id, pushPlatform }) => id === deviceId && pushPlatform === "WEB_PUSH");
-    const now = (await held())?.endpoint;
+    const now = (await currentSubscription())?.endpoint;
     // The server forgets an address that the push service has given up: then the browser needs another one.
     const isGone = !isKnown && now === disk.get(wanted);
-    if ((await register(key, isGone)) !== null) become("off");
+    if ((await register(key, isGone)) !== null) setState("off");
   };
   // Calls run one after another: two at the same time might both subscribe.
   let turn = Promise.resolve();
@@ -140,15 +142,14 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
 
   const remove = async () => {
     disk.remove(wanted);
-    await (await held())?.unsubscribe().catch(() => false);
-    const { data, error } = await client.mutation(RemovePushDocument, { id: deviceId, type: deviceType }).toPromise();
-    return data ? null : (error?.graphQLErrors[0]?.message ?? NO_NETWORK);
+    await (await currentSubscription())?.unsubscribe().catch(() => false);
+    return api.request(RemovePushDocument, { id: deviceId, type: deviceType }).then(() => null, errorText);
   };
 
   /** Ends the subscription of another user who did not sign out here. The server learns this from the push service. */
   const endOthers = async () => {
-    const others = disk.names(`${place}.`).filter((name) => name.endsWith(WANTED) && name !== wanted);
-    if (others.length) await (await held())?.unsubscribe();
+    const others = disk.names(`${storagePrefix}.`).filter((name) => name.endsWith(WANTED) && name !== wanted);
+    if (others.length) await (await currentSubscription())?.unsubscribe();
     others.forEach(disk.remove);
   };
 
@@ -156,7 +157,7 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
   const { signal } = alive;
   if (!obstacle()) {
     const onMessage = ({ data, ports }: MessageEvent<FromWorker>) => {
-      if (data.type === "isLookedAt") ports[0]?.postMessage(handlers.isLookedAt(data.conversationId));
+      if (data.type === "isOnScreen") ports[0]?.postMessage(handlers.isOnScreen(data.conversationId));
       if (data.type === "open") handlers.open(data.conversationId);
       if (data.type === "subscriptionChanged") void refreshInTurn();
     };
@@ -174,27 +175,29 @@ export function openPush(client: Client, { deviceId, deviceType }: Device, place
     refresh: refreshInTurn,
     switchOn: async () => {
       const permission = await Notification.requestPermission();
-      if (permission === "denied") become("denied");
+      if (permission === "denied") setState("denied");
       if (permission !== "granted") return null;
       return inTurn(async () => {
-        const answer = await ask();
+        const answer = await loadStatus();
         if (!answer) return NO_NETWORK;
         if (answer.webPushPublicKey) return register(answer.webPushPublicKey, false);
-        become("unavailable");
+        setState("unavailable");
         return null;
       });
     },
     switchOff: () =>
       inTurn(async () => {
-        const trouble = await remove();
-        become("off");
-        return trouble;
+        const failure = await remove();
+        setState("off");
+        return failure;
       }),
     test: async () => {
-      const { data, error } = await client.mutation(TestPushDocument, { id: deviceId }).toPromise();
-      if (!data) return { arrives: false, words: error?.graphQLErrors[0]?.message ?? NO_NETWORK };
-      const { outcome, reason } = data.testPush;
-      return { arrives: outcome === "ACCEPTED", words: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
+      try {
+        const { outcome, reason } = (await api.request(TestPushDocument, { id: deviceId })).testPush;
+        return { isAccepted: outcome === "ACCEPTED", message: reason ? `${OUTCOMES[outcome]} Details: ${reason}` : OUTCOMES[outcome] };
+      } catch (error) {
+        return { isAccepted: false, message: errorText(error) };
+      }
     },
     signOut: () => {
       if (obstacle() || disk.get(wanted) === null) return Promise.resolve();

@@ -2,17 +2,17 @@
  * A search for people and messages that follows the user's typing.
  *
  * Guarantees: a request is sent when typing pauses, and cancelled when the search changes, so an answer never replaces that of a later
- * search. Until the next answer is there, the last one stays. The state outlives the dialog that displays it, so coming back to the
- * results shows them as they were left.
+ * search. The last answer stays until the next one arrives. The state outlives the dialog, so the user finds the results as they
+ * left them.
  */
-import type { AnyVariables, Client, CombinedError, TypedDocumentNode } from "@urql/core";
+import type { Api, ConfabError, Operation, User } from "@confab/client";
 
-import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type SearchMessagesQuery, type UserPartsFragment } from "../gql";
+import { SearchMessagesDocument, SearchPeopleDocument, type SearchFilter, type SearchMessagesQuery } from "../gql";
 
 export type FoundMessage = SearchMessagesQuery["searchMessages"]["edges"][number];
 
 /** Filters of a search. Null and false: no filter. */
-export interface Narrowing {
+export interface SearchFilters {
   conversationId: string | null;
   senderId: string | null;
   has: "FILE" | "IMAGE" | "LINK" | null;
@@ -21,11 +21,11 @@ export interface Narrowing {
 
 export interface SearchState {
   text: string;
-  narrowing: Narrowing;
+  filters: SearchFilters;
   /** The text that `people` and `messages` belong to; it differs from `text` while an answer is awaited. */
   answered: string;
   searching: boolean;
-  people: readonly UserPartsFragment[];
+  people: readonly User[];
   messages: readonly FoundMessage[];
   /** False if the server has not searched everything. */
   complete: boolean;
@@ -41,22 +41,22 @@ export interface SearchState {
 export interface Search {
   state(): SearchState;
   onChange(listener: () => void): () => void;
-  change(to: Partial<Pick<SearchState, "text" | "narrowing">>): void;
+  change(to: Partial<Pick<SearchState, "text" | "filters">>): void;
   choose(key: string | null): void;
   /** Loads the next page. */
-  more(): void;
-  /** Asks again after a failure. */
-  again(): void;
+  loadMore(): void;
+  /** Searches again after a failure. */
+  retry(): void;
   stop(): void;
 }
 
-export const PAUSE_MS = 180;
-export const EVERYWHERE: Narrowing = { conversationId: null, senderId: null, has: null, pinned: false };
+export const DEBOUNCE_MS = 180;
+export const NO_FILTERS: SearchFilters = { conversationId: null, senderId: null, has: null, pinned: false };
 
 const NOTHING = { people: [], messages: [], complete: true, after: null, loadingMore: false, failure: null } as const;
 const OFFLINE = "This needs the network.";
 
-export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): SearchFilter {
+export function filterOf({ conversationId, senderId, has, pinned }: SearchFilters): SearchFilter {
   return {
     ...(conversationId && { conversationIds: [conversationId] }),
     ...(senderId && { senderIds: [senderId] }),
@@ -65,41 +65,37 @@ export function filterOf({ conversationId, senderId, has, pinned }: Narrowing): 
   };
 }
 
-export function openSearch(client: Pick<Client, "query">): Search {
-  let state: SearchState = { text: "", narrowing: EVERYWHERE, answered: "", searching: false, chosen: null, ...NOTHING };
+export function openSearch(api: Pick<Api, "request">): Search {
+  let state: SearchState = { text: "", filters: NO_FILTERS, answered: "", searching: false, chosen: null, ...NOTHING };
   const listeners = new Set<() => void>();
   const set = (change: Partial<SearchState>) => {
     state = { ...state, ...change };
     listeners.forEach((changed) => changed());
   };
 
-  let running: { unsubscribe(): void }[] = [];
+  let running = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const cancel = () => {
     clearTimeout(timer);
-    running.forEach((each) => each.unsubscribe());
-    running = [];
+    running.abort();
+    running = new AbortController();
   };
-  const ask = <Data, Variables extends AnyVariables>(document: TypedDocumentNode<Data, Variables>, variables: Variables, answer: (data: Data | undefined, error?: CombinedError) => void) => {
-    let done = false;
-    const request = client.query(document, variables, { requestPolicy: "network-only" }).subscribe(({ data, error, stale }) => {
-      if (done || stale) return;
-      done = true;
-      // After this call: the request may be answered before there is anything to unsubscribe from.
-      queueMicrotask(() => request.unsubscribe());
-      answer(data, error);
-    });
-    running.push(request);
+  const request = <Data, Variables>(operation: Operation<Data, Variables>, variables: Variables, answered: (data: Data) => void, failed: (error: ConfabError) => void) => {
+    const { signal } = running;
+    const unlessCanceled = <Value>(take: (value: Value) => void) => (value: Value) => signal.aborted || take(value);
+    api.request(operation, variables, { signal }).then(unlessCanceled(answered), unlessCanceled(failed));
   };
 
   const send = () => {
     const query = state.text.trim();
-    ask(SearchPeopleDocument, { query }, (data) => data && set({ people: data.searchUsers.edges.map(({ node }) => node) }));
-    ask(SearchMessagesDocument, { query, filter: filterOf(state.narrowing) }, (data, error) => {
-      if (error) return set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) });
-      const { edges, pageInfo, complete } = data!.searchMessages;
-      set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor : null, failure: null });
-    });
+    request(SearchPeopleDocument, { query }, ({ searchUsers }) => set({ people: searchUsers.edges.map(({ node }) => node) }), () => {});
+    request(
+      SearchMessagesDocument,
+      { query, filter: filterOf(state.filters) },
+      ({ searchMessages: { edges, pageInfo, complete } }) =>
+        set({ searching: false, answered: query, messages: edges, complete, after: pageInfo.hasNextPage ? pageInfo.endCursor! : null, failure: null }),
+      (error) => set({ searching: false, answered: query, messages: [], after: null, complete: true, failure: failureOf(error) }),
+    );
   };
   const restart = (afterMs: number) => {
     cancel();
@@ -112,28 +108,27 @@ export function openSearch(client: Pick<Client, "query">): Search {
     state: () => state,
     onChange: (listener) => (listeners.add(listener), () => void listeners.delete(listener)),
     change: (to) => {
-      const isSame = (to.text ?? state.text).trim() === state.text.trim() && !to.narrowing;
+      const isSame = (to.text ?? state.text).trim() === state.text.trim() && !to.filters;
       set({ ...to, ...(!isSame && { chosen: null }) });
-      if (!isSame) restart(PAUSE_MS);
+      if (!isSame) restart(DEBOUNCE_MS);
     },
     choose: (chosen) => set({ chosen }),
-    more: () => {
+    loadMore: () => {
       if (!state.after || state.loadingMore || state.searching) return;
       set({ loadingMore: true, failure: null });
-      const variables = { query: state.text.trim(), filter: filterOf(state.narrowing), after: state.after };
-      ask(SearchMessagesDocument, variables, (data, error) => {
-        if (error) return set({ loadingMore: false, failure: failureOf(error) });
-        const { edges, pageInfo, complete } = data!.searchMessages;
+      const variables = { query: state.text.trim(), filter: filterOf(state.filters), after: state.after };
+      const add = ({ searchMessages: { edges, pageInfo, complete } }: SearchMessagesQuery) => {
         const known = new Set(state.messages.map(({ node }) => node.id));
         set({
           loadingMore: false,
           messages: [...state.messages, ...edges.filter(({ node }) => !known.has(node.id))],
           complete: state.complete && complete,
-          after: pageInfo.hasNextPage ? pageInfo.endCursor : null,
+          after: pageInfo.hasNextPage ? pageInfo.endCursor! : null,
         });
-      });
+      };
+      request(SearchMessagesDocument, variables, add, (error) => set({ loadingMore: false, failure: failureOf(error) }));
     },
-    again: () => restart(0),
+    retry: () => restart(0),
     stop: () => {
       cancel();
       listeners.clear();
@@ -141,7 +136,6 @@ export function openSearch(client: Pick<Client, "query">): Search {
   };
 }
 
-function failureOf(error: CombinedError): NonNullable<SearchState["failure"]> {
-  const refusal = error.graphQLErrors[0];
-  return { text: refusal?.message ?? OFFLINE, isRetryable: !refusal || refusal.extensions.retryable === true };
+function failureOf({ code, message, isRetryable }: ConfabError): NonNullable<SearchState["failure"]> {
+  return { text: code === "NETWORK" ? OFFLINE : message, isRetryable };
 }

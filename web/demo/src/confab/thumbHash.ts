@@ -1,14 +1,14 @@
 /** ThumbHash (evanw.github.io/thumbhash): a blurred picture in about 25 bytes, as an address for `background-image`. */
 
-const known = new Map<string, string>();
+const cache = new Map<string, string>();
 
 /** Returns the address of the blurred picture; null if the hash is damaged. */
-export function blurred(thumbHash: string): string | null {
-  const held = known.get(thumbHash);
-  if (held) return held;
+export function blurredPicture(thumbHash: string): string | null {
+  const cached = cache.get(thumbHash);
+  if (cached) return cached;
   try {
     const address = draw(Uint8Array.from(atob(thumbHash), (each) => each.charCodeAt(0)));
-    known.set(thumbHash, address);
+    cache.set(thumbHash, address);
     return address;
   } catch {
     return null;

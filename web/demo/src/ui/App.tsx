@@ -1,11 +1,11 @@
+import type { Token } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import type { Token } from "../confab/client";
-import { remembered, signOut } from "../signIn";
+import { restoreToken, signOut } from "../signIn";
 import { Chat } from "./Chat";
 import { Confirm } from "./Confirm";
-import { SignIn } from "./SignIn";
-import { TwoDevices } from "./TwoDevices";
+import { SignIn } from "./account/SignIn";
+import { TwoDevices } from "./account/TwoDevices";
 import { useConfirm } from "./useConfirm";
 
 const replacing = (current: string, next: string) => ({
@@ -16,20 +16,20 @@ const replacing = (current: string, next: string) => ({
 
 export function App() {
   const [token, setToken] = useState<Token | null>();
-  const [trouble, setTrouble] = useState("");
-  const [asked, ask] = useConfirm();
+  const [failure, setFailure] = useState("");
+  const [confirmation, confirm] = useConfirm();
   const two = new URLSearchParams(location.search).get("view") === "two";
 
   useEffect(() => {
     if (two) return;
-    const mayReplace = (current: string, next: string) => ask(replacing(current, next));
-    remembered(mayReplace).then(setToken, (error: Error) => (setTrouble(error.message), setToken(null)));
+    const mayReplace = (current: string, next: string) => confirm(replacing(current, next));
+    restoreToken(mayReplace).then(setToken, (error: Error) => (setFailure(error.message), setToken(null)));
   }, [two]);
 
   if (two) return <TwoDevices />;
-  if (asked) return <Confirm {...asked} />;
+  if (confirmation) return <Confirm {...confirmation} />;
   if (token === undefined) return <p className="waiting" role="status">Loading…</p>;
-  if (!token) return <SignIn trouble={trouble} onToken={setToken} />;
-  const leave = (why: string) => (signOut(token.userId), setTrouble(why), setToken(null));
+  if (!token) return <SignIn initialFailure={failure} onToken={setToken} />;
+  const leave = (why: string) => (signOut(token.userId), setFailure(why), setToken(null));
   return <Chat key={token.userId} token={token} signedOut={leave} />;
 }

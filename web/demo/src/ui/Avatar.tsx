@@ -2,7 +2,7 @@ import { useState, type CSSProperties } from "react";
 
 import { hueOf, initials } from "./format";
 import { Icon } from "./Icon";
-import { Dot } from "./presence/Dot";
+import { PresenceDot } from "./presence/PresenceDot";
 
 interface Props {
   id: string;
@@ -11,7 +11,7 @@ interface Props {
   /** A symbol instead of initials. */
   sign?: "group" | "stack" | "hash" | "reply" | undefined;
   small?: boolean;
-  /** Shows whether the person with this id is there. */
+  /** Shows the presence of the person with this id. */
   live?: boolean;
   /** Called with the address of a picture that cannot be loaded. */
   failed?: (url: string) => void;
@@ -40,7 +40,7 @@ export function Avatar({ id, name, url, sign, small, live, failed }: Props) {
           onError={() => (setBroken(picture), failed?.(picture))}
         />
       )}
-      {live && <Dot userId={id} />}
+      {live && <PresenceDot userId={id} />}
     </span>
   );
 }

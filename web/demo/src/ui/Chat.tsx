@@ -1,126 +1,110 @@
-import { useEffect, useState, useSyncExternalStore } from "react";
-import { Provider } from "urql";
+import type { Token } from "@confab/client";
+import { createClient, threadId } from "@confab/client";
+import { ConfabProvider, useConnection, useView } from "@confab/client/react";
+import { useEffect, useState } from "react";
 
-import { threadId } from "../../../client/src/ids";
-import { openBlocks } from "../confab/blocks";
-import { connect, type Token } from "../confab/client";
+import { openAnswers } from "../confab/answers";
 import { openDeletions } from "../confab/deletions";
 import { nameDevice, thisDevice } from "../confab/device";
-import { openOutbox } from "../confab/outbox";
-import { openPresences } from "../confab/presence";
+import { openDrafts } from "../confab/drafts";
 import { openPush } from "../confab/push";
 import { openSearch } from "../confab/search";
-import { startSync } from "../confab/sync";
 import { openUploads } from "../confab/uploads";
-import { openWorkspaces } from "../confab/workspaces";
-import { TotalDocument } from "../gql";
-import { people, place, tokensOf, type Person } from "../signIn";
+import { loadPeople, storagePrefix, tokenSource, type Person } from "../signIn";
 import logo from "../logo.svg";
 import { Confirm } from "./Confirm";
 import { Conversation } from "./Conversation";
 import { textOf } from "./format";
 import { ModerationPage } from "./moderation/ModerationPage";
-import { Room } from "./Room";
+import { ChannelView } from "./ChannelView";
 import { go, isDisplayed, useRoute } from "./route";
-import { SearchOverEverything } from "./search/SearchOverEverything";
-import { Sidebar } from "./Sidebar";
+import { SearchOverlay } from "./search/SearchOverlay";
+import { Sidebar } from "./sessions/Sidebar";
 import { UndoBar } from "./undo/UndoBar";
 import { useUndo } from "./undo/useUndo";
 import { ThreadInbox } from "./threads/ThreadInbox";
 import { ThreadPanel } from "./threads/ThreadPanel";
 import { useCovered } from "./threads/useCovered";
 import { useConfirm } from "./useConfirm";
-import { useAsked, useLiveEvents, useScreen, useTyping, useWorld, WorldContext, type World } from "./world";
+import { useLiveEvents, useApp, AppContext, type AppContextValue } from "./appContext";
 
 /** An open dialog hides everything that is not a popover. */
 const showOnTop = (toast: HTMLElement | null) => toast?.showPopover();
 
 /** Opens everything for one user, and closes it when they sign out. */
 export function Chat({ token, signedOut }: { token: Token; signedOut: (why: string) => void }) {
-  const [world, setWorld] = useState<Omit<World, "people" | "tell" | "confirm" | "offerUndo"> | null>(null);
-  const [tokens] = useState(() => tokensOf(token));
-  const [cast, setCast] = useState<Person[]>([]);
-  const [trouble, setTrouble] = useState("");
-  const [asked, confirm] = useConfirm();
+  const [app, setApp] = useState<Omit<AppContextValue, "people" | "showToast" | "confirm" | "offerUndo"> | null>(null);
+  const [people, setPeople] = useState<Person[]>([]);
+  const [toast, setToast] = useState("");
+  const [confirmation, confirm] = useConfirm();
   const undoing = useUndo();
-  const [connections, setConnections] = useState(0);
 
   useEffect(() => {
-    const device = thisDevice(place);
-    const connection = connect(tokens, device, {
-      loadScreen: () => sync.loadScreen(),
-      signedOut,
-      startOver: () => setConnections((count) => count + 1),
-    });
-    const sync = startSync(connection, token.userId);
-    const outbox = openOutbox(connection.client, `${place}.${token.userId}`);
-    const uploads = openUploads(connection.client, outbox);
-    const blocks = openBlocks(connection.client);
-    const deletions = openDeletions(connection.client);
-    const presences = openPresences(connection.client);
-    const push = openPush(connection.client, device, place, token.userId, {
-      isLookedAt: (conversationId) => !document.hidden && document.hasFocus() && isDisplayed(conversationId),
+    const device = thisDevice(storagePrefix);
+    const url = new URL("/graphql", location.href).href;
+    const client = createClient({ url, tokens: tokenSource(token), device, storagePrefix, onSignedOut: signedOut });
+    const answers = openAnswers(client);
+    const deletions = openDeletions(client);
+    const push = openPush(client, device, storagePrefix, {
+      isOnScreen: (conversationId) => !document.hidden && document.hasFocus() && isDisplayed(conversationId),
       open: (conversationId) => conversationId && go({ conversationId }),
     });
-    const workspaces = openWorkspaces(connection.client, sync, token.userId, place);
-    const search = openSearch(connection.client);
-    const offChange = connection.onChange(() => connection.state().connected && (outbox.wake(), uploads.wake()));
-    const offScreen = sync.onScreen(() => sync.screen() === "there" && (void blocks.load(), void nameDevice(connection.client, device, `${place}.${token.userId}`), push.isWanted() && void push.refresh()));
-    void people().then((all) => setCast(all ?? []));
-    setWorld({ me: token.userId, client: connection.client, connection, sync, outbox, blocks, deletions, uploads, device, presences, push, workspaces, search });
-    return () => {
-      offScreen();
-      offChange();
-      search.stop();
-      workspaces.stop();
-      push.stop();
-      presences.stop();
-      uploads.stop();
-      outbox.stop();
-      blocks.stop();
-      sync.stop();
-      connection.close();
+    const search = openSearch(client.api);
+    const afterFirstScreen = () => {
+      if (client.sessions().get().status !== "ready") return;
+      endFirst();
+      void nameDevice(client.api, device, `${storagePrefix}.${token.userId}`);
+      if (push.isWanted()) void push.refresh();
     };
-  }, [connections]);
+    const endFirst = client.sessions().subscribe(afterFirstScreen);
+    void loadPeople().then((all) => setPeople(all ?? []));
+    const drafts = openDrafts(storagePrefix, token.userId);
+    setApp({ me: token.userId, client, answers, deletions, device, drafts, push, search, uploads: openUploads(client) });
+    return () => {
+      endFirst();
+      search.stop();
+      push.stop();
+      answers.stop();
+      client.stop();
+    };
+  }, []);
 
   useEffect(() => {
-    const timer = trouble && setTimeout(() => setTrouble(""), 6000);
+    const timer = toast && setTimeout(() => setToast(""), 6000);
     return () => clearTimeout(timer || undefined);
-  }, [trouble]);
+  }, [toast]);
 
-  if (!world) return null;
+  if (!app) return null;
   return (
-    <WorldContext value={{ ...world, people: cast, tell: setTrouble, confirm, offerUndo: undoing.offer }}>
-      <Provider value={world.client}>
-        <Panes leave={() => (undoing.settle(), void world.push.signOut().then(() => signedOut("")))} />
-        {asked && <Confirm {...asked} />}
+    <AppContext value={{ ...app, people, showToast: setToast, confirm, offerUndo: undoing.offer }}>
+      <ConfabProvider client={app.client}>
+        <Panes signOut={() => (undoing.settle(), void app.push.signOut().then(() => (app.client.forget(), app.drafts.clear(), signedOut(""))))} />
+        {confirmation && <Confirm {...confirmation} />}
         <UndoBar {...undoing} />
-        {trouble && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{trouble}</p>}
-      </Provider>
-    </WorldContext>
+        {toast && <p className="toast" role="alert" popover="manual" ref={showOnTop}>{toast}</p>}
+      </ConfabProvider>
+    </AppContext>
   );
 }
 
-function Panes({ leave }: { leave: () => void }) {
+function Panes({ signOut }: { signOut: () => void }) {
   const { workspaceId, moderation, threads, conversationId, threadSeq, subBiz, seq } = useRoute();
   const covered = useCovered();
-  const typing = useTyping();
-  const { connection } = useWorld();
-  const connectionState = useSyncExternalStore(connection.onChange, () => connection.state().connection);
+  const connectionState = useConnection();
   useTotalInTitle();
   const isThreadOpen = conversationId !== null && threadSeq !== null;
   const shared = { subBiz, seq: isThreadOpen ? null : seq, threadSeq, covered };
   return (
     <div className="panes" data-open={conversationId || moderation || threads ? "" : undefined} data-thread={isThreadOpen ? "" : undefined} data-connection={connectionState}>
-      <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} typing={typing} leave={leave} />
+      <Sidebar workspaceId={workspaceId} subBiz={subBiz} current={conversationId} signOut={signOut} />
       {workspaceId && moderation ? (
         <ModerationPage key={workspaceId} workspaceId={workspaceId} />
       ) : threads ? (
         <ThreadInbox workspaceId={workspaceId} />
       ) : conversationId?.startsWith("c_") ? (
-        <Room key={conversationId} id={conversationId} workspaceId={workspaceId} {...shared} />
+        <ChannelView key={conversationId} id={conversationId} workspaceId={workspaceId} {...shared} />
       ) : conversationId ? (
-        <Conversation key={conversationId} id={conversationId} {...shared} typing={typing(conversationId)} />
+        <Conversation key={conversationId} id={conversationId} {...shared} />
       ) : (
         <main className="nothing-open">
           <img src={logo} alt="" width="72" height="72" />
@@ -136,10 +120,9 @@ function Panes({ leave }: { leave: () => void }) {
           seq={seq}
           workspaceId={workspaceId}
           subBiz={subBiz}
-          typing={typing(threadId(conversationId, threadSeq))}
         />
       )}
-      <SearchOverEverything />
+      <SearchOverlay />
       <OfflineBanner />
       <Announcer />
     </div>
@@ -148,8 +131,7 @@ function Panes({ leave }: { leave: () => void }) {
 
 /** Displayed if the connection is lost for longer than a moment. */
 function OfflineBanner() {
-  const { connection } = useWorld();
-  const offline = useSyncExternalStore(connection.onChange, () => !connection.state().connected && connection.state().failures > 0);
+  const offline = useView(useApp().client.isOffline);
   const [shown, setShown] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setShown(offline), offline ? 600 : 0);
@@ -160,13 +142,13 @@ function OfflineBanner() {
 
 /** Announces incoming messages of all conversations to screen readers. */
 function Announcer() {
-  const { me } = useWorld();
-  const [said, setSaid] = useState("");
+  const { me } = useApp();
+  const [announcement, setAnnouncement] = useState("");
   useLiveEvents((event) => {
     if (event.__typename === "MessageCreated" && event.message.sender.id !== me)
-      setSaid(`${event.message.sender.displayName}: ${textOf(event.message)}`);
+      setAnnouncement(`${event.message.sender.displayName}: ${textOf(event.message)}`);
   });
-  return <div className="sr-only" aria-live="polite">{said}</div>;
+  return <div className="sr-only" aria-live="polite">{announcement}</div>;
 }
 
 const FAVICON = (dot: boolean) =>
@@ -177,7 +159,7 @@ const FAVICON = (dot: boolean) =>
   )}`;
 
 function useTotalInTitle() {
-  const total = useAsked({ query: TotalDocument, pause: useScreen() !== "there" })[0].data?.totalUnread ?? 0;
+  const { totalUnread: total } = useView(useApp().client.sessions());
   useEffect(() => {
     document.title = total ? `(${total}) Confab` : "Confab";
     document.querySelector<HTMLLinkElement>("link[rel=icon]")!.href = FAVICON(total > 0);

@@ -14,7 +14,7 @@ export function Confirm({ question, answer }: { question: Question; answer: (yes
   return (
     <Dialog title={question.title} alert close={() => answer(false)}>
       <p>{question.text}</p>
-      <div className="answers">
+      <div className="dialog-buttons">
         <button className="button quiet" autoFocus onClick={() => answer(false)}>Cancel</button>
         <button className="button destructive" onClick={() => answer(true)}>{question.verb}</button>
       </div>

@@ -1,13 +1,15 @@
-import type { PreviewPartsFragment, SessionPartsFragment } from "../gql";
+import type { Session } from "@confab/client";
+
+import type { PreviewPartsFragment } from "../gql";
 
 export type Status = "pending" | "failed" | "sent" | "delivered" | "read";
 
-type Marks = Pick<SessionPartsFragment, "peerDeliveredSeq" | "peerReadSeq"> | null | undefined;
+type PeerPositions = Pick<Session, "peerDeliveredSeq" | "peerReadSeq"> | null | undefined;
 
 /** The delivery state of the user's own message: in private conversations from the other person's positions, which events move; in groups as counted by the server. */
-export function statusOf(message: Pick<PreviewPartsFragment, "seq" | "delivery">, marks: Marks): Status {
-  if (message.delivery?.status === "READ" || message.seq <= (marks?.peerReadSeq ?? -1)) return "read";
-  return message.delivery?.status === "DELIVERED" || message.seq <= (marks?.peerDeliveredSeq ?? -1) ? "delivered" : "sent";
+export function statusOf(message: Pick<PreviewPartsFragment, "seq" | "delivery">, positions: PeerPositions): Status {
+  if (message.delivery?.status === "READ" || message.seq <= (positions?.peerReadSeq ?? -1)) return "read";
+  return message.delivery?.status === "DELIVERED" || message.seq <= (positions?.peerDeliveredSeq ?? -1) ? "delivered" : "sent";
 }
 
 const NAMES = { pending: "Waiting", failed: "Not sent", sent: "Sent", delivered: "Delivered", read: "Read" };

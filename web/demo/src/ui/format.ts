@@ -1,4 +1,4 @@
-/** Words for times and messages. */
+/** Texts for times and messages. */
 import type { PreviewPartsFragment } from "../gql";
 import { plainText } from "./text/markup";
 
@@ -22,14 +22,14 @@ export function day(at: string | number): string {
 }
 
 /** For the list: the time if it is today, else the day. */
-export const moment = (at: string | number) => (day(at) === "Today" ? time(at) : day(at));
+export const timeOrDay = (at: string | number) => (day(at) === "Today" ? time(at) : day(at));
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const ago = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
 /** "just now", "12 minutes ago", "yesterday at 18:05", "3 Nov 2026" */
-export function since(at: string): string {
+export function relativeTime(at: string): string {
   const ms = Date.now() - Date.parse(at);
   if (ms < 2 * MINUTE_MS) return "just now";
   if (ms < HOUR_MS) return ago.format(-Math.floor(ms / MINUTE_MS), "minute");

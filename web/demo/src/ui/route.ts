@@ -4,9 +4,9 @@
  * #/…/c/<conversation>/t/<seq>/<seq> is at a reply. #/threads are the followed threads, and #/w/<workspace>/moderation is its moderation
  * page. The search dialog is an entry of the browser's history, so that "back" returns to its results.
  */
+import { threadId, threadIn, THREADS } from "@confab/client";
 import { useSyncExternalStore } from "react";
 
-import { threadId, THREADS, threadIn } from "../../../client/src/ids";
 
 export interface Route {
   workspaceId: string | null;
@@ -34,7 +34,7 @@ export interface Entry {
   /** Opened from the list of followed threads. */
   isFromThreads?: boolean;
   /** The message that was in the middle of the screen when this entry was left; 0: the newest message was on the screen. */
-  place?: number;
+  seqOnScreen?: number;
 }
 
 const NO_STATE: Entry = { number: 0 };
@@ -44,8 +44,8 @@ export const pathTo = ({ workspaceId, moderation, threads, subBiz, conversationI
   const thread = conversationId ? threadIn(conversationId) : null;
   if (thread) return pathTo({ workspaceId, subBiz, conversationId: thread.conversationId, threadSeq: thread.seq, seq });
   const page = moderation ? "moderation" : threads ? "threads" : "";
-  const place = conversationId ? `c/${conversationId}${threadSeq == null ? "" : `/t/${threadSeq}`}${seq == null ? "" : `/${seq}`}` : "";
-  return `#/${workspaceId ? `w/${workspaceId}/` : ""}${page}${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${place}`;
+  const position = conversationId ? `c/${conversationId}${threadSeq == null ? "" : `/t/${threadSeq}`}${seq == null ? "" : `/${seq}`}` : "";
+  return `#/${workspaceId ? `w/${workspaceId}/` : ""}${page}${subBiz ? `b/${encodeURIComponent(subBiz)}/` : ""}${position}`;
 };
 
 /** At once, not with the browser's next event: a closed view must not see later changes. */
@@ -81,10 +81,10 @@ export const closeSearchDialog = () => {
   changed();
 };
 
-/** Leaves the search dialog for one of its results. place: what "back" shows again of the view behind the dialog. */
-export const goToResult = (route: Partial<Route>, place: number | null) => {
-  const { place: _, ...search } = entryNow();
-  history.replaceState({ ...search, ...(place !== null && { place }) }, "");
+/** Leaves the search dialog for one of its results. seqOnScreen: where "back" returns to in the view behind the dialog. */
+export const goToResult = (route: Partial<Route>, seqOnScreen: number | null) => {
+  const { seqOnScreen: _, ...search } = entryNow();
+  history.replaceState({ ...search, ...(seqOnScreen !== null && { seqOnScreen }) }, "");
   push({ isResult: true }, pathTo(route));
 };
 

@@ -1,8 +1,8 @@
 import { useEffect, useRef, type MouseEvent, type PointerEvent } from "react";
 
-const LONG_MS = 450;
+const LONG_PRESS_MS = 450;
 const MOVED_PX = 10;
-/** On a touch screen, the click comes some time after the finger is lifted. */
+/** On a touch screen, the click follows some time after the finger is lifted. */
 const CLICK_MS = 300;
 
 /** Drops the click that follows when the finger is lifted, on any element. Ends with the next press. */
@@ -39,7 +39,7 @@ export function useLongPress(pressed: () => void, { except = "input, textarea, v
         getSelection()?.removeAllRanges();
         pressed();
         dropNextClick();
-      }, LONG_MS);
+      }, LONG_PRESS_MS);
       press.current = { timer, x, y };
     },
     onPointerMove: ({ clientX, clientY }: PointerEvent) => {

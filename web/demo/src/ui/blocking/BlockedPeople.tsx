@@ -1,19 +1,24 @@
-import { useEffect, useSyncExternalStore } from "react";
+import type { ConfabError } from "@confab/client";
+import { useView } from "@confab/client/react";
+import { useEffect, useState } from "react";
 
+import { errorText } from "../../confab/errorText";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { useBlocking } from "./useBlocks";
 
 /** The people the user has blocked. */
 export function BlockedPeople({ close }: { close: () => void }) {
-  const { blocks } = useWorld();
+  const { client } = useApp();
   const { unblock } = useBlocking();
-  const people = useSyncExternalStore(blocks.onChange, blocks.all);
-  useEffect(() => void blocks.load(), []);
+  const people = useView(client.blockedUsers);
+  const [error, setError] = useState<ConfabError | null>(null);
+  // Other devices may have changed it.
+  useEffect(() => void client.reloadBlockedUsers().then(() => setError(null), setError), [client]);
   return (
     <Dialog title="Blocked people" close={close}>
-      {!people && <p role="status">Loading…</p>}
+      {!people && (error ? <p role="alert">The list didn't load. {errorText(error)}</p> : <p role="status">Loading…</p>)}
       {people?.length === 0 && <p className="hint">You have blocked nobody. To block somebody, open their profile.</p>}
       <ul className="people-list" aria-label="Blocked people">
         {people?.map((each) => (

@@ -1,26 +1,28 @@
-import { useSyncExternalStore } from "react";
+import type { User } from "@confab/client";
+import { useView } from "@confab/client/react";
 
-import type { UserPartsFragment } from "../../gql";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 
 /** Whether the user has blocked a person; undefined until that is known. */
 export function useIsBlocked(userId: string | undefined): boolean | undefined {
-  const { blocks } = useWorld();
-  return useSyncExternalStore(blocks.onChange, () => blocks.all()?.some(({ id }) => id === userId));
+  const { client } = useApp();
+  return useView(client.blockedUsers)?.some(({ id }) => id === userId);
 }
 
 /** Blocks and unblocks, and shows the user what the server refuses. */
 export function useBlocking() {
-  const { blocks, offerUndo, tell } = useWorld();
-  const change = async (kind: "block" | "unblock", user: UserPartsFragment) => {
-    const refusal = await blocks[kind](user);
-    if (refusal) tell(refusal);
-    return !refusal;
+  const { client, offerUndo } = useApp();
+  const attempt = useAttempt();
+  const block = (user: User) => attempt(client.blockUser(user));
+  const unblock = (user: User) => attempt(client.unblockUser(user.id));
+  return {
+    block: async (user: User) => {
+      const message = `${user.displayName} blocked. They cannot write to you privately, and are not notified.`;
+      if ((await block(user)) !== null) offerUndo({ message, undo: () => void unblock(user) });
+    },
+    unblock: async (user: User) => {
+      if ((await unblock(user)) !== null) offerUndo({ message: `${user.displayName} unblocked`, undo: () => void block(user) });
+    },
   };
-  const act = async (kind: "block" | "unblock", user: UserPartsFragment) => {
-    const opposite = kind === "block" ? "unblock" : "block";
-    const said = kind === "block" ? `${user.displayName} blocked. They cannot write to you privately, and are not told.` : `${user.displayName} unblocked`;
-    if (await change(kind, user)) offerUndo({ said, undo: () => void change(opposite, user) });
-  };
-  return { block: (user: UserPartsFragment) => act("block", user), unblock: (user: UserPartsFragment) => act("unblock", user) };
 }

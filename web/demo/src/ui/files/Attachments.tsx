@@ -1,20 +1,19 @@
 import { useState, type CSSProperties, type MouseEvent, type ReactNode } from "react";
 
-import { reachable } from "../../confab/addresses";
-import { blurred } from "../../confab/thumbHash";
-import type { FilePartsFragment } from "../../gql";
+import { reachableAddress } from "../../confab/addresses";
+import { blurredPicture } from "../../confab/thumbHash";
 import { Icon } from "../Icon";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { Lightbox } from "./Lightbox";
-import { useNewAddress } from "./useFiles";
-import { isPicture, size } from "./words";
+import { useFile } from "./useFiles";
+import { isPicture, formatSize, type MessageFile } from "./format";
 
-const WIDEST_PX = 340;
-const HIGHEST_PX = 360;
-const NARROWEST_PX = 120;
+const MAX_WIDTH_PX = 340;
+const MAX_HEIGHT_PX = 360;
+const MIN_WIDTH_PX = 120;
 
 /** The files of a message: pictures together, then players and cards. */
-export function Attachments({ files }: { files: readonly FilePartsFragment[] }) {
+export function Attachments({ files }: { files: readonly MessageFile[] }) {
   const [open, setOpen] = useState<number | null>(null);
   const pictures = files.filter((each) => each.url && isPicture(each.contentType));
   const others = files.filter((each) => !pictures.includes(each));
@@ -26,9 +25,9 @@ export function Attachments({ files }: { files: readonly FilePartsFragment[] }) 
         </div>
       )}
       {others.map((each) => (
-        <Hidden key={each.id} when={each.spoiler}>
+        <Spoiler key={each.id} when={each.spoiler}>
           {each.url && /^(video|audio)\//.test(each.contentType) ? <Player file={each} /> : <FileCard file={each} />}
-        </Hidden>
+        </Spoiler>
       ))}
       {open !== null && <Lightbox pictures={pictures} first={open} close={() => setOpen(null)} />}
     </div>
@@ -36,28 +35,28 @@ export function Attachments({ files }: { files: readonly FilePartsFragment[] }) 
 }
 
 /** The space of a picture, known before it is loaded. */
-function space(width: number | null, height: number | null): CSSProperties {
-  if (!width || !height) return { width: WIDEST_PX, aspectRatio: "4 / 3" };
-  const scale = Math.min(1, WIDEST_PX / width, HIGHEST_PX / height);
-  return { width: Math.max(NARROWEST_PX, Math.round(width * scale)), aspectRatio: `${width} / ${height}` };
+function pictureSize(width: number | null, height: number | null): CSSProperties {
+  if (!width || !height) return { width: MAX_WIDTH_PX, aspectRatio: "4 / 3" };
+  const scale = Math.min(1, MAX_WIDTH_PX / width, MAX_HEIGHT_PX / height);
+  return { width: Math.max(MIN_WIDTH_PX, Math.round(width * scale)), aspectRatio: `${width} / ${height}` };
 }
 
-const meanwhile = (file: FilePartsFragment, localPicture: string | null): CSSProperties => {
-  const picture = localPicture ?? (file.thumbHash && blurred(file.thumbHash));
+const placeholderStyle = (file: MessageFile, localPicture: string | null): CSSProperties => {
+  const picture = localPicture ?? (file.thumbHash && blurredPicture(file.thumbHash));
   return picture ? { backgroundImage: `url("${picture}")` } : {};
 };
 
-function Picture({ file, alone, open }: { file: FilePartsFragment; alone: boolean; open: () => void }) {
-  const { uploads } = useWorld();
-  const [hidden, setHidden] = useState(file.spoiler);
-  const { askAfterError, attempt } = useNewAddress(file.id);
+function Picture({ file: given, alone, open }: { file: MessageFile; alone: boolean; open: () => void }) {
+  const { uploads } = useApp();
+  const [hidden, setHidden] = useState(given.spoiler);
+  const { file, reloadAfterError, attempt } = useFile(given);
   const label = file.description ?? file.filename;
-  const sources = [[file.small, 320], [file.medium, 640], [file.large, 1280]].flatMap(([url, width]) => (url ? [`${reachable(String(url))} ${width}w`] : []));
+  const sources = [[file.small, 320], [file.medium, 640], [file.large, 1280]].flatMap(([url, width]) => (url ? [`${reachableAddress(String(url))} ${width}w`] : []));
   return (
     <button
       type="button"
       className={hidden ? "picture hidden" : "picture"}
-      style={{ ...(alone && space(file.width, file.height)), ...meanwhile(file, hidden ? null : uploads.localPictureOf(file.id)) }}
+      style={{ ...(alone && pictureSize(file.width, file.height)), ...placeholderStyle(file, hidden ? null : uploads.localPictureOf(file.id)) }}
       aria-label={hidden ? `Spoiler. Show the picture: ${label}` : `Open the picture: ${label}`}
       onClick={() => (hidden ? setHidden(false) : open())}
     >
@@ -66,63 +65,63 @@ function Picture({ file, alone, open }: { file: FilePartsFragment; alone: boolea
       ) : (
         <img
           key={attempt}
-          src={reachable(file.large ?? file.url!)}
+          src={reachableAddress(file.large ?? file.url!)}
           srcSet={sources.join(", ")}
-          sizes={alone ? `${WIDEST_PX}px` : "200px"}
+          sizes={alone ? `${MAX_WIDTH_PX}px` : "200px"}
           width={file.width ?? undefined}
           height={file.height ?? undefined}
           alt={file.description ?? ""}
           draggable={false}
-          onError={askAfterError}
+          onError={reloadAfterError}
         />
       )}
     </button>
   );
 }
 
-/** What is shown after a click only, if its sender wants that. */
-function Hidden({ when, children }: { when: boolean; children: ReactNode }) {
+/** Hides a file until a click, if its sender marked it as a spoiler. */
+function Spoiler({ when, children }: { when: boolean; children: ReactNode }) {
   const [hidden, setHidden] = useState(when);
   if (!hidden) return children;
   return <button type="button" className="file-card spoiler-card" onClick={() => setHidden(false)}><Icon name="eye" /> Spoiler: show the file</button>;
 }
 
-function Player({ file }: { file: FilePartsFragment }) {
-  const { askAfterError, attempt } = useNewAddress(file.id);
+function Player({ file: given }: { file: MessageFile }) {
+  const { file, reloadAfterError, attempt } = useFile(given);
   const label = file.description ?? file.filename;
-  const common = { src: reachable(file.url!), controls: true, preload: "metadata", "aria-label": label, onError: askAfterError } as const;
+  const common = { src: reachableAddress(file.url!), controls: true, preload: "metadata", "aria-label": label, onError: reloadAfterError } as const;
   return (
     <figure className="player">
-      {file.contentType.startsWith("video/") ? <video key={attempt} {...common} playsInline style={{ ...space(file.width, file.height), ...meanwhile(file, null) }} /> : <audio key={attempt} {...common} />}
-      <figcaption><Download file={file}>{file.filename}</Download> <span>{size(file.sizeBytes)}</span></figcaption>
+      {file.contentType.startsWith("video/") ? <video key={attempt} {...common} playsInline style={{ ...pictureSize(file.width, file.height), ...placeholderStyle(file, null) }} /> : <audio key={attempt} {...common} />}
+      <figcaption><Download file={file}>{file.filename}</Download> <span>{formatSize(file.sizeBytes)}</span></figcaption>
     </figure>
   );
 }
 
 const STATES = { UPLOADING: "not sent yet", SCANNING: "being checked for viruses", REJECTED: "refused: it may be harmful", REMOVED: "no longer there" };
 
-function FileCard({ file }: { file: FilePartsFragment }) {
+function FileCard({ file }: { file: MessageFile }) {
   const body = (
     <>
       <Icon name="file" />
-      <span className="name"><b dir="auto">{file.filename}</b><span>{file.url ? `${size(file.sizeBytes)} · ${ending(file)}` : file.state === "READY" ? "no longer there" : STATES[file.state]}</span></span>
+      <span className="name"><b dir="auto">{file.filename}</b><span>{file.url ? `${formatSize(file.sizeBytes)} · ${extensionOf(file)}` : file.state === "READY" ? "no longer there" : STATES[file.state]}</span></span>
     </>
   );
   if (!file.url) return <p className="file-card">{body}</p>;
   return <Download file={file} className="file-card">{body}<Icon name="download" /></Download>;
 }
 
-const ending = ({ filename, contentType }: FilePartsFragment) => /\.([A-Za-z0-9]{1,5})$/.exec(filename)?.[1]?.toUpperCase() ?? contentType;
+const extensionOf = ({ filename, contentType }: MessageFile) => /\.([A-Za-z0-9]{1,5})$/.exec(filename)?.[1]?.toUpperCase() ?? contentType;
 
-/** A link that saves the file. Its address may have ended since, so a click asks for it again. */
-export function Download({ file, className, children }: { file: FilePartsFragment; className?: string; children: ReactNode }) {
-  const { tell } = useWorld();
-  const { ask } = useNewAddress(file.id);
+/** A link that saves the file. Its address may have expired, so a click requests it again. */
+export function Download({ file, className, children }: { file: MessageFile; className?: string; children: ReactNode }) {
+  const { showToast } = useApp();
+  const { reload } = useFile(file);
   const save = async (event: MouseEvent) => {
     event.preventDefault();
-    const now = await ask();
-    if (!now?.url) return tell("This file cannot be loaded. It may have been removed.");
-    Object.assign(document.createElement("a"), { href: reachable(now.url), download: now.filename }).click();
+    const now = await reload();
+    if (!now?.url) return showToast("This file cannot be loaded. It may have been removed.");
+    Object.assign(document.createElement("a"), { href: reachableAddress(now.url), download: now.filename }).click();
   };
-  return <a className={className} href={reachable(file.url!)} download={file.filename} aria-label={`Download ${file.filename}, ${size(file.sizeBytes)}`} onClick={(event) => void save(event)}>{children}</a>;
+  return <a className={className} href={reachableAddress(file.url!)} download={file.filename} aria-label={`Download ${file.filename}, ${formatSize(file.sizeBytes)}`} onClick={(event) => void save(event)}>{children}</a>;
 }

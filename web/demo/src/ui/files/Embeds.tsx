@@ -1,17 +1,19 @@
+import type { Message } from "@confab/client";
 import { useState, type CSSProperties } from "react";
 
-import { reachable } from "../../confab/addresses";
-import type { EmbedPartsFragment } from "../../gql";
+import { reachableAddress } from "../../confab/addresses";
 import { time, day } from "../format";
 
+type Embed = Message["embeds"][number];
+
 /** Previews of a message's links, and cards of bots. */
-export function Embeds({ embeds }: { embeds: readonly EmbedPartsFragment[] }) {
+export function Embeds({ embeds }: { embeds: readonly Embed[] }) {
   return <div className="embeds">{embeds.map((each, index) => <Card key={each.url ?? index} embed={each} />)}</div>;
 }
 
 const isLink = (url: string) => /^https?:\/\//i.test(url);
 
-function Card({ embed }: { embed: EmbedPartsFragment }) {
+function Card({ embed }: { embed: Embed }) {
   const { url, title, description, siteName, authorName, color, fields, publishedAt } = embed;
   const image = embed.image ?? embed.thumbnail;
   const large = embed.type === "IMAGE" || embed.type === "VIDEO" || !!embed.image;
@@ -19,7 +21,7 @@ function Card({ embed }: { embed: EmbedPartsFragment }) {
   const style = color && /^#[0-9a-f]{6}$/i.test(color) ? ({ "--stripe": color } as CSSProperties) : undefined;
   return (
     <aside className={large ? "embed large" : "embed"} style={style} aria-label={`Preview: ${title ?? siteName ?? url ?? ""}`}>
-      <div className="words">
+      <div className="embed-text">
         {(siteName ?? authorName) && <p className="site" dir="auto">{[siteName, authorName].filter(Boolean).join(" · ")}</p>}
         {heading && <p className="title" dir="auto">{url && isLink(url) ? <a href={url} target="_blank" rel="noopener noreferrer">{heading}</a> : heading}</p>}
         {description && <p className="description" dir="auto">{description}</p>}
@@ -36,5 +38,5 @@ function Card({ embed }: { embed: EmbedPartsFragment }) {
 function EmbedPicture({ url, width, height }: { url: string; width: number | null; height: number | null }) {
   const [broken, setBroken] = useState(false);
   if (broken) return null;
-  return <img src={reachable(url)} width={width ?? undefined} height={height ?? undefined} alt="" loading="lazy" onError={() => setBroken(true)} />;
+  return <img src={reachableAddress(url)} width={width ?? undefined} height={height ?? undefined} alt="" loading="lazy" onError={() => setBroken(true)} />;
 }

@@ -1,15 +1,15 @@
 import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 import { createPortal } from "react-dom";
 
-import { reachable } from "../../confab/addresses";
-import { blurred } from "../../confab/thumbHash";
-import type { FilePartsFragment } from "../../gql";
+import { reachableAddress } from "../../confab/addresses";
+import { blurredPicture } from "../../confab/thumbHash";
 import { Icon } from "../Icon";
 import { Download } from "./Attachments";
-import { useNewAddress } from "./useFiles";
+import { useFile } from "./useFiles";
+import type { MessageFile } from "./format";
 
 /** Pictures in the size of the window. Arrow keys go through them, Escape closes. */
-export function Lightbox({ pictures, first, close }: { pictures: readonly FilePartsFragment[]; first: number; close: () => void }) {
+export function Lightbox({ pictures, first, close }: { pictures: readonly MessageFile[]; first: number; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [index, setIndex] = useState(first);
   const file = pictures[Math.min(index, pictures.length - 1)];
@@ -42,18 +42,18 @@ export function Lightbox({ pictures, first, close }: { pictures: readonly FilePa
   );
 }
 
-function Large({ file }: { file: FilePartsFragment }) {
-  const { askAfterError, attempt } = useNewAddress(file.id);
-  const picture = file.thumbHash && blurred(file.thumbHash);
+function Large({ file: given }: { file: MessageFile }) {
+  const { file, reloadAfterError, attempt } = useFile(given);
+  const picture = file.thumbHash && blurredPicture(file.thumbHash);
   return (
     <img
       key={attempt}
-      src={reachable(file.url!)}
+      src={reachableAddress(file.url!)}
       width={file.width ?? undefined}
       height={file.height ?? undefined}
       alt={file.description ?? file.filename}
       style={picture ? { backgroundImage: `url("${picture}")` } : undefined}
-      onError={askAfterError}
+      onError={reloadAfterError}
     />
   );
 }

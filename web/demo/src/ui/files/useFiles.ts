@@ -1,51 +1,49 @@
-import { useRef, useState, useSyncExternalStore, type DragEvent } from "react";
+import { useView } from "@confab/client/react";
+import { useRef, useState, type DragEvent } from "react";
 
-import { MOST_FILES } from "../../confab/uploads";
-import { FileDocument, type FilePartsFragment } from "../../gql";
-import { useWorld } from "../world";
+import { MAX_FILES } from "../../confab/uploads";
+import { FileDocument } from "../../gql";
+import { useApp } from "../appContext";
+import type { MessageFile } from "./format";
 
-export function useFiles(conversationId: string) {
-  const { uploads } = useWorld();
-  const files = useSyncExternalStore(uploads.onChange, uploads.files).filter((each) => each.conversationId === conversationId);
-  const heldMessages = useSyncExternalStore(uploads.onChange, uploads.heldMessages).filter((each) => each.conversationId === conversationId);
-  const waiting = new Set(heldMessages.flatMap((each) => each.files));
-  return { files, heldMessages, drafts: files.filter(({ key }) => !waiting.has(key)) };
-}
+const RETRY_MS = 10_000;
+const MAX_ATTEMPTS = 5;
 
-const AGAIN_MS = 10_000;
-const MOST_ATTEMPTS = 5;
-
-/** Asks for the file's addresses again, which are valid for an hour. The cache then shows the new ones. Null: it is gone, or offline. */
-export function useNewAddress(id: string) {
-  const { client } = useWorld();
-  const askedAt = useRef(0);
+/** A file with addresses that work: they are valid for an hour, and then requested again. */
+export function useFile(given: MessageFile) {
+  const { client } = useApp();
+  const requestedAt = useRef(0);
   const [attempt, setAttempt] = useState(0);
-  const ask = async (): Promise<FilePartsFragment | null> => {
-    const { data } = await client.query(FileDocument, { id }, { requestPolicy: "network-only" }).toPromise();
-    return data?.attachment ?? null;
+  const [answer, setAnswer] = useState<{ to: MessageFile; file: MessageFile } | null>(null);
+  /** Null: it was removed, or there is no network. */
+  const reload = async (): Promise<MessageFile | null> => {
+    const file = await client.api.request(FileDocument, { id: given.id }).then(({ attachment }) => attachment, () => null);
+    if (file) setAnswer({ to: given, file });
+    return file;
   };
   return {
-    ask,
+    file: answer?.to === given ? answer.file : given,
+    reload,
     /** The `key` of the element that loads the file: it loads again after an error, also if the address is still the same. */
     attempt,
-    /** For elements that do not load. A broken file is not asked for all the time. */
-    askAfterError: () => {
-      if (attempt === MOST_ATTEMPTS) return;
-      const wait = Math.max(0, askedAt.current + AGAIN_MS - Date.now());
-      askedAt.current = Date.now() + wait;
-      setTimeout(() => void ask().then(() => setAttempt(attempt + 1)), wait);
+    /** For elements that do not load. Repeated failures have a pause between requests, and end after some attempts. */
+    reloadAfterError: () => {
+      if (attempt === MAX_ATTEMPTS) return;
+      const wait = Math.max(0, requestedAt.current + RETRY_MS - Date.now());
+      requestedAt.current = Date.now() + wait;
+      setTimeout(() => void reload().then(() => setAttempt(attempt + 1)), wait);
     },
   };
 }
 
 /** Adds files to the next message, as many as one takes. */
-export function useAdd(conversationId: string) {
-  const { uploads, tell } = useWorld();
-  const { drafts } = useFiles(conversationId);
-  return (chosen: Iterable<File>) => {
-    const all = [...chosen];
-    const room = Math.max(0, MOST_FILES - drafts.length);
-    if (all.length > room) tell(`A message has at most ${MOST_FILES} files. Send the others with the next one.`);
+export function useAddFiles(conversationId: string) {
+  const { uploads, showToast } = useApp();
+  const chosen = useView(uploads.chosenFor(conversationId));
+  return (files: Iterable<File>) => {
+    const all = [...files];
+    const room = Math.max(0, MAX_FILES - chosen.length);
+    if (all.length > room) showToast(`A message has at most ${MAX_FILES} files. Send the others with the next one.`);
     uploads.add(conversationId, all.slice(0, room));
   };
 }
@@ -53,8 +51,8 @@ export function useAdd(conversationId: string) {
 const hasFiles = (event: DragEvent) => event.dataTransfer.types.includes("Files");
 
 /** Takes files that are dropped on an element. `over`: they are being dragged over it. */
-export function useDrop(conversationId: string, when: boolean) {
-  const add = useAdd(conversationId);
+export function useFileDrop(conversationId: string, when: boolean) {
+  const add = useAddFiles(conversationId);
   const [over, setOver] = useState(false);
   const on = {
     onDragOver: (event: DragEvent) => {

@@ -1,21 +1,22 @@
+import { ERASED_NAME, isErased } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { ERASED_NAME, isErased } from "../../../../client/src/ids";
-import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery } from "../../gql";
+import { AuditLogDocument, NamesOfDocument, type ModeratorRightsQuery, type NamesOfQuery } from "../../gql";
 import { Avatar } from "../Avatar";
-import { useWorld } from "../world";
-import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditWords";
+import { nameOf } from "../presence/usePresence";
+import { useApp } from "../appContext";
+import { ACTION_GROUPS, actionsOf, changesOf, targetOf, verbOf, type ActionGroup, type AuditRow, type NamesById } from "./auditText";
 import { List } from "./List";
 import { usePages } from "./usePages";
-import { when } from "./words";
+import { when } from "./format";
 
 /** Who changed what, newest first. */
 export function AuditTab({ workspace }: { workspace: NonNullable<ModeratorRightsQuery["workspace"]> }) {
   const [group, setGroup] = useState<ActionGroup | null>(null);
   const pages = usePages(AuditLogDocument, { workspaceId: workspace.id, actions: group && actionsOf(group) }, ({ auditLog }) => auditLog);
   const people = usePeople(pages.rows?.flatMap(idsIn) ?? []);
-  const places = [...workspace.roles, ...workspace.categories, ...workspace.channels.edges.map(({ node }) => node)];
-  const names = new Map([...people, ...places.map(({ id, name }) => [id, name.replace(/^@/, "")] as const)]);
+  const namedObjects = [...workspace.roles, ...workspace.categories, ...workspace.channels.edges.map(({ node }) => node)];
+  const names = new Map([...people, ...namedObjects.map(({ id, name }) => [id, name.replace(/^@/, "")] as const)]);
   return (
     <>
       <div className="moderation-filters" role="group" aria-label="Kind of change">
@@ -35,11 +36,11 @@ function Entry({ row, names }: { row: AuditRow; names: NamesById }) {
   const changes = changesOf(row, names);
   return (
     <li className="entry">
-      <Avatar id={row.actor.id} name={row.actor.displayName} url={row.actor.avatarUrl} small />
+      <Avatar id={row.actor.id} name={nameOf(row.actor)} url={row.actor.avatarUrl} small />
       <div>
         <p>
-          <b>{row.actor.displayName}</b>
-          {row.onBehalfOf && <> for <b>{row.onBehalfOf.displayName}</b></>} {verbOf(row)}{target && <> <b>{target}</b></>}
+          <b>{nameOf(row.actor)}</b>
+          {row.onBehalfOf && <> for <b>{nameOf(row.onBehalfOf)}</b></>} {verbOf(row)}{target && <> <b>{target}</b></>}
         </p>
         {row.reason && <p className="note">“{row.reason}”</p>}
         {changes.length > 0 && (
@@ -67,21 +68,22 @@ function idsIn({ targetId, before, after }: AuditRow): string[] {
   return [targetId ?? [], values as string[]].flat().filter((id) => !OF_THING.test(id));
 }
 
-const MOST_NAMES = 100;
+const MAX_NAMES = 100;
 
 /** The names of those ids that are people. */
 function usePeople(ids: string[]): NamesById {
-  const { client } = useWorld();
+  const { client } = useApp();
   const [names, setNames] = useState<NamesById>(new Map());
-  const wanted = [...new Set(ids)].filter((id) => !names.has(id) && !isErased(id)).slice(0, MOST_NAMES);
+  const wanted = [...new Set(ids)].filter((id) => !names.has(id) && !isErased(id)).slice(0, MAX_NAMES);
   const key = JSON.stringify(wanted);
   useEffect(() => {
     if (key === "[]") return;
     let isWanted = true;
-    void client.query(NamesOfDocument, { ids: JSON.parse(key) as string[] }).toPromise().then(({ data }) => {
-      const found = data?.users.flatMap((user) => (user ? [[user.id, user.displayName] as const] : [])) ?? [];
+    const show = ({ users }: NamesOfQuery) => {
+      const found = users.flatMap((user) => (user ? [[user.id, user.displayName] as const] : []));
       if (isWanted && found.length) setNames((before) => new Map([...before, ...found]));
-    });
+    };
+    client.api.request(NamesOfDocument, { ids: JSON.parse(key) as string[] }).then(show, () => {}); // Without an answer, ids are shown.
     return () => void (isWanted = false);
   }, [client, key]);
   return new Map([...names, ...ids.filter(isErased).map((id) => [id, ERASED_NAME] as const)]);

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 
 interface Props<Row> {
   label: string;
-  pages: { rows: Row[] | null; trouble: string | null; more: (() => void) | null; reload: () => void };
+  pages: { rows: Row[] | null; failure: string | null; more: (() => void) | null; reload: () => void };
   /** Rows are divided by lines instead of standing in frames. */
   plain?: boolean;
   /** Shown if the list is empty: a title, and a sentence. */
@@ -11,8 +11,8 @@ interface Props<Row> {
 }
 
 /** A list with its states: loading, not loaded, empty, and with more to load. */
-export function List<Row>({ label, pages: { rows, trouble, more, reload }, plain, empty, children }: Props<Row>) {
-  if (trouble) return <p className="moderation-note" role="alert">{trouble} <button className="link" onClick={reload}>Try again</button></p>;
+export function List<Row>({ label, pages: { rows, failure, more, reload }, plain, empty, children }: Props<Row>) {
+  if (failure) return <p className="moderation-note" role="alert">{failure} <button className="link" onClick={reload}>Try again</button></p>;
   if (!rows) return <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3].map((each) => <i key={each} />)}</div>;
   if (!rows.length) return <div className="moderation-note"><b>{empty[0]}</b>{empty[1]}</div>;
   return (

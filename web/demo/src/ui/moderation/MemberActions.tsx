@@ -1,13 +1,14 @@
+import type { User } from "@confab/client";
 import { useState } from "react";
 import { createPortal } from "react-dom";
 
-import { BanUserDocument, KickMemberDocument, TimeoutMemberDocument, type UserPartsFragment } from "../../gql";
+import { BanUserDocument, KickMemberDocument, TimeoutMemberDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { Menu, type MenuItem } from "../Menu";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import type { May } from "./rights";
-import { announceModeration } from "./usePages";
+import { reloadModerationLists } from "./usePages";
 
 const DURATIONS = [
   ["10 minutes", 600],
@@ -23,11 +24,11 @@ const DELETED = [
   ["Those of the last 7 days", 604_800],
 ] as const;
 
-const inSeconds = (seconds: number) => (seconds ? new Date(Date.now() + seconds * 1000).toISOString() : null);
+const inSeconds = (now: number, seconds: number) => (seconds ? new Date(now + seconds * 1000).toISOString() : null);
 
 interface Props {
   workspaceId: string;
-  user: UserPartsFragment;
+  user: User;
   timedOut: boolean;
   may: May;
   /** Called after a change of the members. */
@@ -36,21 +37,21 @@ interface Props {
 
 /** The menu of a member, for moderators. */
 export function MemberActions({ workspaceId, user, timedOut, may, changed }: Props) {
-  const { confirm } = useWorld();
-  const run = useDo();
+  const { confirm } = useApp();
+  const mutate = useMutation();
   const [dialog, setDialog] = useState<"timeout" | "ban" | null>(null);
   const member = { workspaceId, userId: user.id };
   const kick = async () => {
     const question = { title: `Remove ${user.displayName}?`, text: "They can come back with an invitation.", verb: "Remove" };
-    if ((await confirm(question)) && (await run(KickMemberDocument, member))) done();
+    if ((await confirm(question)) && (await mutate(KickMemberDocument, member))) done();
   };
-  const endTimeout = async () => void ((await run(TimeoutMemberDocument, { ...member, until: null })) && done());
+  const endTimeout = async () => void ((await mutate(TimeoutMemberDocument, { ...member, until: null })) && done());
   const items: MenuItem[] = [
     ...(may("TIMEOUT_MEMBERS") ? [timedOut ? { label: "End time-out", run: () => void endTimeout() } : { label: "Time out…", run: () => setDialog("timeout") }] : []),
     ...(may("KICK_MEMBERS") ? [{ label: "Remove", danger: true, run: () => void kick() }] : []),
     ...(may("BAN_MEMBERS") ? [{ label: "Ban…", danger: true, run: () => setDialog("ban") }] : []),
   ];
-  const done = () => (announceModeration(), changed());
+  const done = () => (reloadModerationLists(), changed());
   const shown = { ...member, name: user.displayName, close: () => setDialog(null), done };
   if (!items.length) return null;
   return (
@@ -70,11 +71,12 @@ interface DialogProps {
 }
 
 function TimeoutDialog({ workspaceId, userId, name, close, done }: DialogProps) {
-  const run = useDo();
+  const mutate = useMutation();
+  const { client } = useApp();
   const [seconds, setSeconds] = useState<number>(3_600);
   const [reason, setReason] = useState("");
   const submit = async () => {
-    if (!(await run(TimeoutMemberDocument, { workspaceId, userId, until: inSeconds(seconds), reason: reason.trim() || null }))) return;
+    if (!(await mutate(TimeoutMemberDocument, { workspaceId, userId, until: inSeconds(client.api.now(), seconds), reason: reason.trim() || null }))) return;
     close();
     done();
   };
@@ -88,19 +90,20 @@ function TimeoutDialog({ workspaceId, userId, name, close, done }: DialogProps) 
           </select>
         </label>
         <ReasonField value={reason} change={setReason} />
-        <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Time out</button></div>
+        <div className="dialog-buttons"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Time out</button></div>
       </form>
     </Dialog>
   );
 }
 
 function BanDialog({ workspaceId, userId, name, close, done }: DialogProps) {
-  const run = useDo();
+  const mutate = useMutation();
+  const { client } = useApp();
   const [seconds, setSeconds] = useState(0);
   const [deleteSeconds, setDeleteSeconds] = useState<number>(0);
   const [reason, setReason] = useState("");
   const submit = async () => {
-    if (!(await run(BanUserDocument, { workspaceId, userId, until: inSeconds(seconds), deleteSeconds, reason: reason.trim() || null }))) return;
+    if (!(await mutate(BanUserDocument, { workspaceId, userId, until: inSeconds(client.api.now(), seconds), deleteSeconds, reason: reason.trim() || null }))) return;
     close();
     done();
   };
@@ -120,7 +123,7 @@ function BanDialog({ workspaceId, userId, name, close, done }: DialogProps) {
           </select>
         </label>
         <ReasonField value={reason} change={setReason} />
-        <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button destructive">Ban</button></div>
+        <div className="dialog-buttons"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button destructive">Ban</button></div>
       </form>
     </Dialog>
   );

@@ -4,7 +4,7 @@ import { ModeratorRightsDocument } from "../../gql";
 import { Icon } from "../Icon";
 import { BackButton } from "../search/buttons";
 import { go } from "../route";
-import { useAsked } from "../world";
+import { useAnswer, useApp } from "../appContext";
 import { AuditTab } from "./AuditTab";
 import { BansTab } from "./BansTab";
 import { ReportsTab } from "./ReportsTab";
@@ -18,7 +18,8 @@ const TABS = [
 
 /** Reports, bans and the audit log of a workspace, as far as the user may see them. */
 export function ModerationPage({ workspaceId }: { workspaceId: string }) {
-  const [{ data, error }, again] = useAsked({ query: ModeratorRightsDocument, variables: { id: workspaceId }, requestPolicy: "cache-and-network" });
+  const { answers } = useApp();
+  const { data, error } = useAnswer(ModeratorRightsDocument, { id: workspaceId });
   const [chosen, choose] = useState<string | null>(null);
   const may = rightsFrom(data?.workspace?.viewerPermissions);
   const tabs = TABS.filter(([, , right]) => may(right));
@@ -34,7 +35,7 @@ export function ModerationPage({ workspaceId }: { workspaceId: string }) {
         </div>
       </header>
       {!data && !error && <div className="moderation-panel skeletons" role="status" aria-label="Loading">{[1, 2, 3].map((each) => <i key={each} />)}</div>}
-      {error && !data && <p className="moderation-note" role="alert">The page didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>}
+      {error && !data && <p className="moderation-note" role="alert">The page didn't load. <button className="link" onClick={() => answers.refresh(ModeratorRightsDocument)}>Try again</button></p>}
       {data && !tabs.length && <div className="moderation-note"><b>Nothing for you here</b>Reports, bans and the audit log are for members with the rights to see them.</div>}
       {tabs.length > 0 && (
         <div className="moderation-tabs" role="tablist" aria-label="Moderation">

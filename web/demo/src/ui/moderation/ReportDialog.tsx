@@ -1,26 +1,29 @@
+import type { Message } from "@confab/client";
 import { useState } from "react";
 
-import { ReportMessageDocument, type MessagePartsFragment } from "../../gql";
+import { ReportMessageDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { textOf } from "../format";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
-import { REASONS, type Reason } from "./words";
+import { useLatestUser } from "../presence/usePresence";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
+import { REASONS, type Reason } from "./format";
 
 /** Reports a message to the moderators. */
-export function ReportDialog({ message, close }: { message: MessagePartsFragment; close: () => void }) {
-  const { tell } = useWorld();
-  const run = useDo();
+export function ReportDialog({ message, close }: { message: Message; close: () => void }) {
+  const { showToast } = useApp();
+  const sender = useLatestUser(message.sender);
+  const mutate = useMutation();
   const [reason, setReason] = useState<Reason>("SPAM");
   const [note, setNote] = useState("");
   const submit = async () => {
-    if (!(await run(ReportMessageDocument, { messageId: message.id, reason, note: note.trim() || null }))) return;
+    if (!(await mutate(ReportMessageDocument, { messageId: message.id, reason, note: note.trim() || null }))) return;
     close();
-    tell("Thank you. The moderators see your report now.");
+    showToast("Thank you. The moderators see your report now.");
   };
   return (
     <Dialog title="Report this message" close={close}>
-      <blockquote className="reported" dir="auto"><b>{message.sender.displayName}</b>{textOf(message)}</blockquote>
+      <blockquote className="reported" dir="auto"><b>{sender.displayName}</b>{textOf(message)}</blockquote>
       <form onSubmit={(event) => (event.preventDefault(), void submit())}>
         <label>Why
           <select value={reason} onChange={(event) => setReason(event.target.value as Reason)}>
@@ -28,8 +31,8 @@ export function ReportDialog({ message, close }: { message: MessagePartsFragment
           </select>
         </label>
         <label>Note for the moderators, if you like<input value={note} maxLength={500} onChange={(event) => setNote(event.target.value)} /></label>
-        <p className="hint">The moderators see your name. {message.sender.displayName} does not see that you report them.</p>
-        <div className="answers"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
+        <p className="hint">The moderators see your name. {sender.displayName} does not see that you report them.</p>
+        <div className="dialog-buttons"><button type="button" className="button quiet" onClick={close}>Cancel</button><button className="button">Report</button></div>
       </form>
     </Dialog>
   );

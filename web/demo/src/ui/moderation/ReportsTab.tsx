@@ -1,17 +1,18 @@
+import { isErased } from "@confab/client";
 import { useState } from "react";
 
-import { isErased } from "../../../../client/src/ids";
 import { ReportsDocument, ResolveReportDocument, type Permission, type ReportPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
+import { nameOf } from "../presence/usePresence";
 import { pathTo } from "../route";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt, useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import { List } from "./List";
 import type { May } from "./rights";
 import { usePages } from "./usePages";
-import { accused, OUTCOMES, REASONS, when, type Outcome } from "./words";
+import { reportedUser, OUTCOMES, REASONS, when, type Outcome } from "./format";
 
 interface Action {
   outcome: Outcome;
@@ -61,22 +62,23 @@ export function ReportsTab({ workspaceId, may }: { workspaceId: string; may: May
 }
 
 function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: string; report: ReportPartsFragment; may: May; resolved: () => void }) {
-  const { confirm, me, workspaces } = useWorld();
-  const run = useDo();
+  const { client, confirm, me } = useApp();
+  const mutate = useMutation();
+  const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
-  const person = accused(report);
+  const person = reportedUser(report);
   const resolve = async (action: Outcome) => {
     setBusy(true);
-    const done = await run(ResolveReportDocument, { reportId: report.id, action });
+    const done = await mutate(ResolveReportDocument, { reportId: report.id, action });
     setBusy(false);
     if (!done) return;
-    if (MEMBERSHIP.has(action)) workspaces.reload(workspaceId);
+    if (MEMBERSHIP.has(action)) void attempt(client.reloadWorkspaces());
     resolved();
     // The button with the focus is gone.
     document.getElementById("moderation-panel")?.focus();
   };
   const ask = async ({ outcome, title, text, verb }: Action) => {
-    const name = person?.displayName ?? "the author";
+    const name = person ? nameOf(person) : "the author";
     if (await confirm({ title: title(name), text: text(name), verb })) await resolve(outcome);
   };
   const fits = ({ outcome, right }: Action) => may(right) && (outcome === "RECALL" ? report.message?.state === "NORMAL" : person !== null && person.id !== me && !isErased(person.id));
@@ -85,22 +87,22 @@ function ReportItem({ workspaceId, report, may, resolved }: { workspaceId: strin
   return (
     <li className="report" data-report={report.id}>
       <header>
-        {person && <Avatar id={person.id} name={person.displayName} url={person.avatarUrl} small />}
+        {person && <Avatar id={person.id} name={nameOf(person)} url={person.avatarUrl} small />}
         <div>
-          <b>{person?.displayName ?? "Unknown author"}</b>
-          <small>Reported by {report.reporter.displayName} · <time dateTime={report.createdAt}>{when(report.createdAt)}</time></small>
+          <b>{person ? nameOf(person) : "Unknown author"}</b>
+          <small>Reported by {nameOf(report.reporter)} · <time dateTime={report.createdAt}>{when(report.createdAt)}</time></small>
         </div>
         <span className="tag warn">{REASONS[report.reason]}</span>
       </header>
       {report.text !== null && report.text !== undefined && <blockquote className="reported" dir="auto">{report.text || <i>No text</i>}</blockquote>}
       {report.attachment && <p className="reported-file"><Icon name="file" /> {report.attachment.filename}</p>}
-      {report.note && <p className="note">{report.reporter.displayName}: “{report.note}”</p>}
+      {report.note && <p className="note">{nameOf(report.reporter)}: “{report.note}”</p>}
       <footer>
         {report.message && report.message.state !== "RECALLED" && <a href={pathTo({ workspaceId, conversationId: report.message.conversationId, seq: report.message.seq })}>Show in channel</a>}
         {action ? (
-          <small className="outcome"><Icon name="shield" /> {OUTCOMES[action]}{report.resolvedBy && ` by ${report.resolvedBy.displayName}`}</small>
+          <small className="outcome"><Icon name="shield" /> {OUTCOMES[action]}{report.resolvedBy && ` by ${nameOf(report.resolvedBy)}`}</small>
         ) : (
-          <span className="answers">
+          <span className="dialog-buttons">
             <button className="button quiet" disabled={busy} onClick={() => void resolve("NONE")}>Close without action</button>
             {actions.length > 0 && <Menu label="Act on this report" text="Act" disabled={busy} items={actions.map((action) => ({ label: action.label, danger: action.outcome === "BAN" || action.outcome === "KICK", run: () => void ask(action) }))} />}
           </span>

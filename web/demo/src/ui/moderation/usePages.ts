@@ -1,7 +1,8 @@
-import type { AnyVariables, TypedDocumentNode } from "@urql/core";
+import type { ConfabError, Operation } from "@confab/client";
 import { useCallback, useEffect, useRef, useState } from "react";
 
-import { useOnline, useWorld } from "../world";
+import { errorText } from "../../confab/errorText";
+import { useOnline, useApp } from "../appContext";
 
 interface Page<Row> {
   edges: { node: Row }[];
@@ -11,35 +12,36 @@ interface Page<Row> {
 const MODERATED = "moderated";
 
 /** Displayed lists are read again, because something was done elsewhere on the page. */
-export const announceModeration = () => dispatchEvent(new Event(MODERATED));
+export const reloadModerationLists = () => dispatchEvent(new Event(MODERATED));
 
-/** A list that is read page by page from the server, and never from the cache: others change it too. */
-export function usePages<Data, Variables extends AnyVariables, Row>(
-  document: TypedDocumentNode<Data, Variables>,
+/** A list that is read page by page. */
+export function usePages<Data, Variables, Row>(
+  operation: Operation<Data, Variables>,
   variables: Omit<Variables, "after">,
   pageOf: (data: Data) => Page<Row>,
 ) {
-  const { client } = useWorld();
+  const { client } = useApp();
   const online = useOnline();
   const [rows, setRows] = useState<Row[] | null>(null);
-  const [trouble, setTrouble] = useState<string | null>(null);
+  const [failure, setFailure] = useState<string | null>(null);
   const [next, setNext] = useState<string | null>(null);
-  const asked = useRef(0);
+  const requestCount = useRef(0);
   const key = JSON.stringify(variables);
 
   const load = useCallback(
     async (after: string | null) => {
-      const number = ++asked.current;
-      const { data, error } = await client.query(document, { ...JSON.parse(key), after } as Variables, { requestPolicy: "network-only" }).toPromise();
-      // Another list is wanted meanwhile.
-      if (number !== asked.current) return;
-      if (!data) return setTrouble(error?.graphQLErrors[0]?.message ?? "The list didn't load.");
-      const page = pageOf(data);
-      setTrouble(null);
-      setRows((before) => [...(after && before ? before : []), ...page.edges.map(({ node }) => node)]);
-      setNext(page.pageInfo.hasNextPage ? page.pageInfo.endCursor! : null);
+      const number = ++requestCount.current;
+      try {
+        const page = pageOf(await client.api.request(operation, { ...JSON.parse(key), after } as Variables));
+        if (number !== requestCount.current) return; // Another list is wanted meanwhile.
+        setFailure(null);
+        setRows((before) => [...(after && before ? before : []), ...page.edges.map(({ node }) => node)]);
+        setNext(page.pageInfo.hasNextPage ? page.pageInfo.endCursor! : null);
+      } catch (error) {
+        if (number === requestCount.current) setFailure((error as ConfabError).code === "NETWORK" ? "The list didn't load." : errorText(error));
+      }
     },
-    [client, document, key],
+    [client, operation, key],
   );
   useEffect(() => {
     setRows(null);
@@ -54,7 +56,7 @@ export function usePages<Data, Variables extends AnyVariables, Row>(
 
   return {
     rows,
-    trouble,
+    failure,
     more: next ? () => void load(next) : null,
     reload: () => void load(null),
     /** Replaces or, with null, removes a row after a change. */

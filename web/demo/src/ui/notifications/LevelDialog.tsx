@@ -1,14 +1,15 @@
+import type { Session } from "@confab/client";
 import { useState } from "react";
 
-import { MuteDocument, SetLevelDocument, type ChannelSessionFragment, type NotificationLevel } from "../../gql";
+import { SetLevelDocument, type NotificationLevel } from "../../gql";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt, useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 import { LEVELS } from "./levels";
 
 /** The parts of a session that say what it notifies of. */
-export type Muting = Pick<ChannelSessionFragment, "muteStatus" | "mutedUntil">;
+export type Muting = Pick<Session, "muteStatus" | "mutedUntil">;
 
 interface Props {
   /** A conversation, channel or workspace. */
@@ -25,9 +26,9 @@ interface Props {
 
 /** The notification level of one conversation, channel or workspace, and whether it is muted. */
 export function LevelDialog({ id, title, level, inherited: [inherited, hint], muting, close }: Props) {
-  const run = useDo();
+  const mutate = useMutation();
   const choose = async (level: NotificationLevel | null) => {
-    if (await run(SetLevelDocument, { id, level })) close();
+    if (await mutate(SetLevelDocument, { id, level })) close();
   };
   return (
     <Dialog title={`Notifications for ${title}`} close={close}>
@@ -42,8 +43,15 @@ export function LevelDialog({ id, title, level, inherited: [inherited, hint], mu
   );
 }
 
+/** until null: the mute does not end by itself. */
+interface Mute {
+  muted: boolean;
+  until: string | null;
+}
+
+const NOT_MUTED: Mute = { muted: false, until: null };
 const HOUR_MS = 3_600_000;
-const LENGTHS: [name: string, ms: number | null][] = [
+const DURATIONS: [name: string, ms: number | null][] = [
   ["For 1 hour", HOUR_MS],
   ["For 8 hours", 8 * HOUR_MS],
   ["For 1 day", 24 * HOUR_MS],
@@ -54,11 +62,12 @@ const LENGTHS: [name: string, ms: number | null][] = [
 /** Muted conversations look muted in the list, and are in no total. */
 function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; muting: Muting }) {
   const mute = useMute();
+  const { client } = useApp();
   const [busy, setBusy] = useState(false);
   const set = async (chosen: string) => {
     setBusy(true);
-    const length = LENGTHS.find(([name]) => name === chosen);
-    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(Date.now() + length[1]).toISOString() } : { muted: false, until: null });
+    const length = DURATIONS.find(([name]) => name === chosen);
+    await mute(id, length ? { muted: true, until: length[1] === null ? null : new Date(client.api.now() + length[1]).toISOString() } : NOT_MUTED);
     setBusy(false);
   };
   const now = mutedUntil ? `Until ${day(mutedUntil) === "Today" ? time(mutedUntil) : new Date(mutedUntil).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "Until I unmute it";
@@ -68,7 +77,7 @@ function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; mu
       <select aria-label="Muted" disabled={busy} value={muteStatus ? "now" : "no"} onChange={(event) => void set(event.target.value)}>
         <option value="no">No</option>
         {muteStatus && <option value="now">{now}</option>}
-        {LENGTHS.filter(([name]) => !muteStatus || name !== now).map(([name]) => <option key={name}>{name}</option>)}
+        {DURATIONS.filter(([name]) => !muteStatus || name !== now).map(([name]) => <option key={name}>{name}</option>)}
       </select>
     </label>
   );
@@ -76,11 +85,7 @@ function MuteChoice({ id, muting: { muteStatus, mutedUntil } }: { id: string; mu
 
 /** Mutes or unmutes a conversation or channel. Resolves to false if the server refuses. */
 export function useMute() {
-  const run = useDo();
-  const { workspaces } = useWorld();
-  return async (conversationId: string, change: { muted: boolean; until: string | null }) => {
-    const answer = await run(MuteDocument, { conversationId, ...change });
-    if (answer && conversationId.startsWith("c_")) workspaces.noteSession(conversationId, answer.muteSession);
-    return answer !== null;
-  };
+  const attempt = useAttempt();
+  const { client } = useApp();
+  return async (conversationId: string, { muted, until }: Mute) => (await attempt(client.muteSession(conversationId, muted, until ?? undefined))) !== null;
 }

@@ -1,24 +1,32 @@
 import { useEffect, useState } from "react";
 
-import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment, type NotificationSettingsInput } from "../../gql";
-import { useDo } from "../useDo";
-import { useAsked, useWorld } from "../world";
+import { NotificationSettingsDocument, SetNotificationSettingsDocument, type NotificationPartsFragment } from "../../gql";
+import { useMutation } from "../useMutation";
+import { useAnswer, useApp } from "../appContext";
 import { LEVELS } from "./levels";
 
 /** Seconds that a push waits while a device is in use. If it still is then, the message was seen there. */
 const DELAYS: [number, string][] = [[0, "Do not wait"], [10, "10 seconds"], [30, "30 seconds"], [60, "1 minute"], [300, "5 minutes"]];
-const NIGHT = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
-const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const DEFAULT_TIMES = { doNotDisturbFrom: "22:00", doNotDisturbTo: "07:00" };
+const LOCAL_TIME_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The settings for all devices of the user. Each is stored when it is changed. */
 export function SettingsForm() {
-  const run = useDo();
-  const [{ data, error }, again] = useAsked({ query: NotificationSettingsDocument, requestPolicy: "cache-and-network" });
-  const settings = data?.notificationSettings;
-  if (error && !settings) return <p role="alert">The settings didn't load. <button className="link" onClick={() => again({ requestPolicy: "network-only" })}>Try again</button></p>;
-  if (!settings) return null;
-  // The answer of each change is written to the cache, and shown from there.
-  const set = async (input: NotificationSettingsInput) => (await run(SetNotificationSettingsDocument, { input })) !== null;
+  const mutate = useMutation();
+  const { answers } = useApp();
+  const { data, error } = useAnswer(NotificationSettingsDocument, {});
+  /** Changes that the server has not confirmed yet. */
+  const [changing, setChanging] = useState<Changes>({});
+  if (error && !data) return <p role="alert">The settings didn't load. <button className="link" onClick={() => answers.refresh(NotificationSettingsDocument)}>Try again</button></p>;
+  if (!data) return null;
+  const settings = { ...data.notificationSettings, ...changing };
+  const set = async (input: Changes) => {
+    setChanging((now) => ({ ...now, ...input }));
+    const done = await mutate(SetNotificationSettingsDocument, { input });
+    if (done) answers.put(NotificationSettingsDocument, {}, { notificationSettings: done.setNotificationSettings });
+    setChanging((now) => without(now, input));
+    return done !== null;
+  };
   return (
     <form className="notification-settings" onSubmit={(event) => event.preventDefault()}>
       <h3>On all your devices</h3>
@@ -48,19 +56,25 @@ export function SettingsForm() {
   );
 }
 
+type Changes = Partial<NotificationPartsFragment>;
+
+/** A later change of the same setting stays. */
+const without = (changes: Changes, ended: Changes): Changes =>
+  Object.fromEntries(Object.entries(changes).filter(([name, value]) => ended[name as keyof Changes] !== value));
+
 interface Props {
   settings: NotificationPartsFragment;
   /** Resolves to false if the change was refused. */
-  set: (input: NotificationSettingsInput) => Promise<boolean>;
+  set: (input: Changes) => Promise<boolean>;
 }
 
 function DoNotDisturb({ settings, set }: Props) {
   const { doNotDisturbFrom: from, doNotDisturbTo: to, timeZone } = settings;
-  const { tell } = useWorld();
+  const { showToast } = useApp();
   const isOn = !!from && !!to;
   const setTimes = async (doNotDisturbFrom: string, doNotDisturbTo: string) => {
     if (doNotDisturbFrom !== doNotDisturbTo) return set({ doNotDisturbFrom, doNotDisturbTo });
-    tell("The two times must differ.");
+    showToast("The two times must differ.");
     return false;
   };
   return (
@@ -70,7 +84,7 @@ function DoNotDisturb({ settings, set }: Props) {
         <input
           type="checkbox"
           checked={isOn}
-          onChange={(event) => void set(event.target.checked ? { ...NIGHT, timeZone: HERE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
+          onChange={(event) => void set(event.target.checked ? { ...DEFAULT_TIMES, timeZone: LOCAL_TIME_ZONE } : { doNotDisturbFrom: "", doNotDisturbTo: "" })}
         />
       </label>
       {isOn && (
@@ -81,7 +95,7 @@ function DoNotDisturb({ settings, set }: Props) {
           </div>
           <p className="hint">
             Times are in {timeZone.replaceAll("_", " ")}.{" "}
-            {timeZone !== HERE && <button type="button" className="link" onClick={() => void set({ timeZone: HERE })}>Use {HERE.replaceAll("_", " ")}</button>}
+            {timeZone !== LOCAL_TIME_ZONE && <button type="button" className="link" onClick={() => void set({ timeZone: LOCAL_TIME_ZONE })}>Use {LOCAL_TIME_ZONE.replaceAll("_", " ")}</button>}
           </p>
         </>
       )}
@@ -89,7 +103,7 @@ function DoNotDisturb({ settings, set }: Props) {
   );
 }
 
-/** Stored when the field is left: while it is typed, it may be an hour that nobody wants. */
+/** Stored when the field loses the focus, not while the user is still typing. */
 function Time({ label, value, save }: { label: string; value: string; save: (value: string) => Promise<boolean> }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);
@@ -104,13 +118,13 @@ function Time({ label, value, save }: { label: string; value: string; save: (val
   );
 }
 
-const wordsOf = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
+const keywordsIn = (text: string) => [...new Set(text.split(",").map((each) => each.trim()).filter(Boolean))];
 
 function Keywords({ settings: { keywords }, set }: Props) {
   const now = keywords.join(", ");
   const [text, setText] = useState(now);
   useEffect(() => setText(now), [now]);
-  const save = () => wordsOf(text).join(", ") !== now && void set({ keywords: wordsOf(text) });
+  const save = () => keywordsIn(text).join(", ") !== now && void set({ keywords: keywordsIn(text) });
   return (
     <label>
       Words that notify like a mention

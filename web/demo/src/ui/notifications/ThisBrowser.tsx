@@ -2,13 +2,13 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 
 import type { PushState } from "../../confab/push";
 import { Icon } from "../Icon";
-import { useOnline, useWorld } from "../world";
+import { useOnline, useApp } from "../appContext";
 
 const IS_APPLE_MOBILE = /iPhone|iPad|iPod/.test(navigator.userAgent);
 
 /** For each state: a title, and what it means or what to do. */
-const WORDS: Record<PushState, [string, string]> = {
-  looking: ["Looking…", ""],
+const STATE_TEXTS: Record<PushState, [string, string]> = {
+  checking: ["Checking…", ""],
   insecure: ["Not possible at this address", "Browsers allow notifications only for pages with https, and on your own computer (localhost)."],
   unsupported: IS_APPLE_MOBILE
     ? ["Add this page to the Home Screen first", "Tap Share, then “Add to Home Screen”, and open Confab from there."]
@@ -22,27 +22,27 @@ const WORDS: Record<PushState, [string, string]> = {
 
 /** Switches pushes to this browser on and off, and sends a test. */
 export function ThisBrowser() {
-  const { push } = useWorld();
+  const { push } = useApp();
   const online = useOnline();
   const state = useSyncExternalStore(push.onChange, push.state);
   const [busy, setBusy] = useState(false);
-  const [said, setSaid] = useState<{ words: string; isTrouble: boolean } | null>(null);
+  const [result, setResult] = useState<{ text: string; isError: boolean } | null>(null);
   useEffect(() => void push.refresh(), [online]);
-  const [title, hint] = state === "looking" && !online ? ["You are offline", ""] : WORDS[state];
+  const [title, hint] = state === "checking" && !online ? ["You are offline", ""] : STATE_TEXTS[state];
 
-  const during = async (act: () => Promise<{ words: string; isTrouble: boolean } | null>) => {
+  const during = async (act: () => Promise<{ text: string; isError: boolean } | null>) => {
     setBusy(true);
-    setSaid(null);
-    setSaid(await act().catch(() => ({ words: "That did not work. Try again.", isTrouble: true })));
+    setResult(null);
+    setResult(await act().catch(() => ({ text: "That did not work. Try again.", isError: true })));
     setBusy(false);
   };
-  const trouble = (words: string | null) => words && { words, isTrouble: true };
-  const turnOn = () => during(async () => trouble(await push.switchOn()) || null);
-  const turnOff = () => during(async () => trouble(await push.switchOff()) || null);
+  const failure = (text: string | null) => text && { text, isError: true };
+  const turnOn = () => during(async () => failure(await push.switchOn()) || null);
+  const turnOff = () => during(async () => failure(await push.switchOff()) || null);
   const test = () =>
     during(async () => {
-      const { arrives, words } = await push.test();
-      return { words, isTrouble: !arrives };
+      const { isAccepted, message } = await push.test();
+      return { text: message, isError: !isAccepted };
     });
 
   return (
@@ -53,7 +53,7 @@ export function ThisBrowser() {
         {hint && <p>{hint}</p>}
       </div>
       {(state === "off" || state === "on") && (
-        <div className="answers">
+        <div className="dialog-buttons">
           {state === "on" && <button className="button quiet" disabled={busy} onClick={() => void test()}>Send a test</button>}
           {state === "on" ? (
             <button className="button quiet" disabled={busy} onClick={() => void turnOff()}>Switch off</button>
@@ -62,7 +62,7 @@ export function ThisBrowser() {
           )}
         </div>
       )}
-      <p className={said?.isTrouble ? "said trouble" : "said hint"} role="status">{said?.words}</p>
+      <p className={result?.isError ? "result failure" : "result hint"} role="status">{result?.text}</p>
     </section>
   );
 }

@@ -1,9 +1,10 @@
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
 import { plural } from "../format";
 import { Icon } from "../Icon";
+import { useApp } from "../appContext";
 import { PinnedDialog } from "./PinnedDialog";
-import { usePinned } from "./usePins";
 import "./pins.css";
 
 interface Props {
@@ -16,7 +17,8 @@ interface Props {
 
 /** In the header of a conversation: opens the list of pinned messages, and shows their number. Absent while nothing is pinned. */
 export function PinnedButton({ conversationId, jump, mayPin }: Props) {
-  const { messages = [], more } = usePinned(conversationId);
+  const { client } = useApp();
+  const { messages, hasMore } = useView(client.pinnedMessages(conversationId));
   const [open, setOpen] = useState(false);
   if (!messages.length && !open) return null;
   const label = plural(messages.length, "pinned message");
@@ -24,7 +26,7 @@ export function PinnedButton({ conversationId, jump, mayPin }: Props) {
     <>
       <button className="icon pinned-button" aria-label={label} title={label} onClick={() => setOpen(true)}>
         <Icon name="pin" />
-        <span aria-hidden="true">{messages.length}{more && "+"}</span>
+        <span aria-hidden="true">{messages.length}{hasMore && "+"}</span>
       </button>
       {open && <PinnedDialog conversationId={conversationId} jump={(seq) => (setOpen(false), jump(seq))} mayPin={mayPin} close={() => setOpen(false)} />}
     </>

@@ -1,12 +1,16 @@
+import type { Message } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
-import { PinnedMessagesDocument, type MessagePartsFragment } from "../../gql";
+import { errorText } from "../../confab/errorText";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, textOf, time } from "../format";
 import { Icon } from "../Icon";
-import { useAsked, useWorld } from "../world";
-import { usePinned, usePinning } from "./usePins";
+import { useLatestUser } from "../presence/usePresence";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
+import { usePinning } from "./usePinning";
 
 interface RowProps {
   jump: (seq: number) => void;
@@ -15,38 +19,34 @@ interface RowProps {
 
 /** The pinned messages of a conversation, the latest pin first. */
 export function PinnedDialog({ conversationId, close, ...rowProps }: RowProps & { conversationId: string; close: () => void }) {
-  const { messages, more, failed, again } = usePinned(conversationId);
+  const { client } = useApp();
+  const attempt = useAttempt();
+  const pinned = client.pinnedMessages(conversationId);
+  const { status, messages, hasMore, error } = useView(pinned);
+  const [isLoading, setIsLoading] = useState(false);
+  const loadMore = async () => {
+    setIsLoading(true);
+    await attempt(pinned.loadMore());
+    setIsLoading(false);
+  };
   return (
     <Dialog title="Pinned messages" close={close}>
-      {failed && <p role="alert">The list didn't load. <button className="link" onClick={again}>Try again</button></p>}
-      {!messages && !failed && <p role="status">Loading…</p>}
-      {messages?.length === 0 && <p className="hint">{rowProps.mayPin ? "Nothing is pinned. To pin a message, open its menu." : "Nothing is pinned."}</p>}
+      {status === "failed" && <p role="alert">The list didn't load. {errorText(error)}</p>}
+      {status === "loading" && <p role="status">Loading…</p>}
+      {status === "ready" && !messages.length && <p className="hint">{rowProps.mayPin ? "Nothing is pinned. To pin a message, open its menu." : "Nothing is pinned."}</p>}
       <ul className="pinned-messages" aria-label="Pinned messages">
-        {messages?.map((each) => <PinnedMessage key={each.id} message={each} {...rowProps} />)}
-        {more && <MorePinned conversationId={conversationId} after={more} {...rowProps} />}
+        {messages.map((each) => <PinnedMessage key={each.id} message={each} {...rowProps} />)}
+        {hasMore && <li><button className="button quiet" disabled={isLoading} onClick={() => void loadMore()}>{isLoading ? "Loading…" : "Show more"}</button></li>}
       </ul>
     </Dialog>
   );
 }
 
-/** The next page of the list, when it is wanted. */
-function MorePinned({ conversationId, after, ...rowProps }: RowProps & { conversationId: string; after: string }) {
-  const [wanted, setWanted] = useState(false);
-  const [{ data }] = useAsked({ query: PinnedMessagesDocument, variables: { conversationId, after }, pause: !wanted });
-  const page = data?.pinnedMessages;
-  if (!page) return <li><button className="button quiet" disabled={wanted} onClick={() => setWanted(true)}>{wanted ? "Loading…" : "Show more"}</button></li>;
-  return (
-    <>
-      {page.edges.map(({ node }) => <PinnedMessage key={node.id} message={node} {...rowProps} />)}
-      {page.pageInfo.hasNextPage && <MorePinned conversationId={conversationId} after={page.pageInfo.endCursor!} {...rowProps} />}
-    </>
-  );
-}
-
-function PinnedMessage({ message, jump, mayPin }: RowProps & { message: MessagePartsFragment }) {
-  const { me } = useWorld();
+function PinnedMessage({ message, jump, mayPin }: RowProps & { message: Message }) {
+  const { me } = useApp();
   const pin = usePinning();
-  const { sender, seq, createdAt } = message;
+  const sender = useLatestUser(message.sender);
+  const { seq, createdAt } = message;
   const name = sender.id === me ? "You" : sender.displayName;
   return (
     <li>

@@ -1,13 +1,14 @@
-import type { PresencePartsFragment } from "../../gql";
+import type { Presence } from "@confab/client";
+
 import { usePresence } from "./usePresence";
 
-type Status = PresencePartsFragment["customStatus"];
+type Status = Presence["customStatus"];
 
 /** A person's emoji next to their name; its text is the name of the picture. */
 export function StatusEmoji({ status }: { status: Status | undefined }) {
   if (!status) return null;
-  const words = status.text ?? "Status";
-  return <span className="status-emoji" role="img" aria-label={words} title={words}>{status.emoji ?? "💬"}</span>;
+  const text = status.text ?? "Status";
+  return <span className="status-emoji" role="img" aria-label={text} title={text}>{status.emoji ?? "💬"}</span>;
 }
 
-export const StatusEmojiOf = ({ userId }: { userId: string }) => <StatusEmoji status={usePresence(userId, false)?.customStatus} />;
+export const StatusEmojiOf = ({ userId }: { userId: string }) => <StatusEmoji status={usePresence(userId)?.customStatus} />;

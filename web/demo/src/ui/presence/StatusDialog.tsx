@@ -1,12 +1,14 @@
+import type { User } from "@confab/client";
 import { useEffect, useState } from "react";
 
-import { SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
+import { OwnPresenceDocument, SetCustomStatusDocument, SetPresenceDocument, type OwnPresencePartsFragment, type PresenceSetting, type SetCustomStatusMutationVariables } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Dialog } from "../Dialog";
 import { day, time } from "../format";
-import { useDo } from "../useDo";
-import { Sign } from "./Dot";
-import { NAMES } from "./usePresence";
+import { useMutation } from "../useMutation";
+import { useApp } from "../appContext";
+import { PresenceIcon } from "./PresenceDot";
+import { PRESENCE_NAMES } from "./usePresence";
 
 const SETTINGS: [PresenceSetting, string][] = [
   ["ONLINE", "Idle by itself when you are away"],
@@ -16,24 +18,25 @@ const SETTINGS: [PresenceSetting, string][] = [
 ];
 
 const MINUTE_MS = 60_000;
-const tomorrow = () => new Date(new Date().setHours(24, 0, 0, 0)).getTime();
-const LENGTHS: Record<string, () => number | null> = {
+const tomorrow = (now: number) => new Date(now).setHours(24, 0, 0, 0);
+const DURATIONS: Record<string, (now: number) => number | null> = {
   "Until I change it": () => null,
-  "For 30 minutes": () => Date.now() + 30 * MINUTE_MS,
-  "For 1 hour": () => Date.now() + 60 * MINUTE_MS,
+  "For 30 minutes": (now) => now + 30 * MINUTE_MS,
+  "For 1 hour": (now) => now + 60 * MINUTE_MS,
   "Until tomorrow": tomorrow,
 };
-const [FOREVER] = Object.keys(LENGTHS) as [string];
+const [NO_END] = Object.keys(DURATIONS) as [string];
 const PRESETS: [string, string][] = [["📅", "In a meeting"], ["🏠", "Working remotely"], ["🤒", "Out sick"], ["🌴", "On holiday"]];
 
-const endOf = (length: string) => {
-  const at = LENGTHS[length]!();
+/** now: the server's time. */
+const endOf = (length: string, now: number) => {
+  const at = DURATIONS[length]!(now);
   return at === null ? null : new Date(at).toISOString();
 };
 const until = (at: string) => `until ${day(at) === "Today" ? "" : "tomorrow, "}${time(at)}`;
 
 interface Props {
-  me: UserPartsFragment;
+  me: User;
   own: OwnPresencePartsFragment;
   close: () => void;
   editProfile: () => void;
@@ -55,32 +58,34 @@ export function StatusDialog({ me, own, close, editProfile }: Props) {
 }
 
 function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
-  const run = useDo();
-  const [length, setLength] = useState(own.until ? "" : FOREVER);
-  const set = (status: PresenceSetting, length: string) => {
-    const until = length ? endOf(length) : own.until;
-    void run(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+  const mutate = useMutation();
+  const { answers, client } = useApp();
+  const [length, setLength] = useState(own.until ? "" : NO_END);
+  const set = async (status: PresenceSetting, length: string) => {
+    const until = length ? endOf(length, client.api.now()) : own.until;
+    const done = await mutate(SetPresenceDocument, { status, until: status === "ONLINE" ? null : until });
+    if (done) answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setPresence } });
   };
   return (
     <fieldset className="presence-choice">
       <legend className="sr-only">Presence</legend>
       {SETTINGS.map(([setting, hint]) => (
         <label key={setting} data-chosen={own.setting === setting || undefined}>
-          <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => set(setting, length)} />
-          <Sign status={setting} />
+          <input className="sr-only" type="radio" name="presence" checked={own.setting === setting} onChange={() => void set(setting, length)} />
+          <PresenceIcon status={setting} />
           <span>
-            <b>{NAMES[setting]}</b>
+            <b>{PRESENCE_NAMES[setting]}</b>
             <small>{own.setting === setting && own.until ? until(own.until) : hint}</small>
           </span>
         </label>
       ))}
-      <Length
+      <DurationSelect
         label="How long"
-        value={own.until || length ? length : FOREVER}
+        value={own.until || length ? length : NO_END}
         now={own.until}
         choose={(next) => {
           setLength(next);
-          if (own.setting !== "ONLINE") set(own.setting, next);
+          if (own.setting !== "ONLINE") void set(own.setting, next);
         }}
       />
     </fieldset>
@@ -88,22 +93,24 @@ function PresenceChoice({ own }: { own: OwnPresencePartsFragment }) {
 }
 
 function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close: () => void }) {
-  const run = useDo();
+  const mutate = useMutation();
+  const { answers, client } = useApp();
   const status = own.customStatus;
   const [emoji, setEmoji] = useState(status?.emoji ?? "");
   const [text, setText] = useState(status?.text ?? "");
-  const [length, setLength] = useState(status?.expiresAt ? "" : FOREVER);
+  const [length, setLength] = useState(status?.expiresAt ? "" : NO_END);
   useEffect(() => {
     setEmoji(status?.emoji ?? "");
     setText(status?.text ?? "");
   }, [status?.emoji, status?.text]);
-  const save = async () => {
-    const expiresAt = length ? endOf(length) : status!.expiresAt;
-    if (await run(SetCustomStatusDocument, { emoji: emoji.trim() || null, text: text.trim() || null, expiresAt })) close();
+  const set = async (next: SetCustomStatusMutationVariables) => {
+    const done = await mutate(SetCustomStatusDocument, next);
+    if (!done) return;
+    answers.put(OwnPresenceDocument, {}, { ready: { presence: done.setCustomStatus } });
+    close();
   };
-  const clear = async () => {
-    if (await run(SetCustomStatusDocument, { emoji: null, text: null })) close();
-  };
+  const save = () => set({ emoji: emoji.trim() || null, text: text.trim() || null, expiresAt: length ? endOf(length, client.api.now()) : status!.expiresAt });
+  const clear = () => set({ emoji: null, text: null });
   return (
     <form className="custom-status" onSubmit={(event) => (event.preventDefault(), void save())}>
       <div className="status-line">
@@ -115,8 +122,8 @@ function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close
           <button key={text} type="button" onClick={() => (setEmoji(emoji), setText(text))}><span aria-hidden="true">{emoji}</span> {text}</button>
         ))}
       </div>
-      <Length label="Clear it" value={length} choose={setLength} now={status?.expiresAt} />
-      <div className="answers">
+      <DurationSelect label="Clear it" value={length} choose={setLength} now={status?.expiresAt} />
+      <div className="dialog-buttons">
         {status && <button type="button" className="button quiet" onClick={() => void clear()}>Clear status</button>}
         <button className="button" disabled={!emoji.trim() && !text.trim()}>Save</button>
       </div>
@@ -124,13 +131,13 @@ function CustomStatusForm({ own, close }: { own: OwnPresencePartsFragment; close
   );
 }
 
-function Length({ label, value, choose, now }: { label: string; value: string; choose: (length: string) => void; now?: string | null | undefined }) {
+function DurationSelect({ label, value, choose, now }: { label: string; value: string; choose: (length: string) => void; now?: string | null | undefined }) {
   return (
     <label className="length">
       {label}
       <select value={value} onChange={(event) => choose(event.target.value)}>
         {now && <option value="">{`${until(now)[0]!.toUpperCase()}${until(now).slice(1)}`}</option>}
-        {Object.keys(LENGTHS).map((each) => <option key={each}>{each}</option>)}
+        {Object.keys(DURATIONS).map((each) => <option key={each}>{each}</option>)}
       </select>
     </label>
   );

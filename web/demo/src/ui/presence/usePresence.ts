@@ -1,56 +1,39 @@
-import { useCallback, useEffect, useState, useSyncExternalStore, type RefObject } from "react";
+import { ERASED_NAME, isErased, type Presence, type Session, type User, type View } from "@confab/client";
+import { useView } from "@confab/client/react";
+import { useEffect, useState } from "react";
 
-import { MeDocument, OwnPresenceDocument, type PresencePartsFragment, type PresenceSetting, type UserPartsFragment } from "../../gql";
-import { since } from "../format";
-import { useAsked, useScreen, useWorld } from "../world";
+import { OwnPresenceDocument, type PresenceSetting } from "../../gql";
+import { relativeTime } from "../format";
+import { useAnswer, useApp } from "../appContext";
 
-const nothing = () => {};
-const visible = new WeakMap<Element, (onScreen: boolean) => void>();
-const observer = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => visible.get(target)?.(isIntersecting)), { rootMargin: "100px" });
+const UNKNOWN: View<undefined> = { get: () => undefined, subscribe: () => () => {} };
 
-export function useOnScreen(place: RefObject<Element | null>) {
-  const [onScreen, setOnScreen] = useState(false);
-  useEffect(() => {
-    const element = place.current!;
-    visible.set(element, setOnScreen);
-    observer.observe(element);
-    return () => observer.unobserve(element);
-  }, []);
-  return onScreen;
+/** Undefined until it is known. The person is followed while a component with this hook is in the page. */
+export function usePresence(userId: string | null | undefined): Presence | undefined {
+  const { client } = useApp();
+  return useView<Presence | undefined>(userId ? client.presence(userId) : UNKNOWN);
 }
 
-/** Undefined until it is known. watched: the person is on the screen here; otherwise what is known of them anyway. */
-export function usePresence(userId: string | null | undefined, watched = true): PresencePartsFragment | undefined {
-  const { presences } = useWorld();
-  const there = useScreen() === "there";
-  useEffect(() => (userId && watched && there ? presences.watch(userId) : undefined), [presences, userId, watched, there]);
-  const listen = useCallback((changed: () => void) => (userId ? presences.onChange(userId, changed) : nothing), [presences, userId]);
-  return useSyncExternalStore(listen, () => (userId ? presences.of(userId) : undefined));
+/** The displayed name of a user. That of an erased user is a pseudonym. */
+export const nameOf = ({ displayName }: Pick<User, "displayName">) => (isErased(displayName) ? ERASED_NAME : displayName);
+
+/** A person with their newest name and picture: users in answers and messages are as they were then. */
+export function useLatestUser<Person extends User | null | undefined>(person: Person): Person | User {
+  const { client, me } = useApp();
+  const isMe = person?.id === me;
+  const own = useView(client.me);
+  const other = usePresence(isMe || (person && isErased(person.id)) ? null : person?.id)?.user;
+  const newest: Person | User = (person && (isMe ? own : other)) ?? person;
+  return newest && isErased(newest.displayName) ? { ...newest, displayName: ERASED_NAME } : newest;
 }
 
-const MOST_SENDERS = 50;
-
-/** Follows people who are on the screen without a presence dot, so that changes of their name or picture are displayed. */
-export function useFollowed(userIds: readonly string[]) {
-  const { presences, me } = useWorld();
-  const there = useScreen() === "there";
-  const people = [...new Set(userIds)].filter((each) => each !== me).slice(-MOST_SENDERS).sort().join(" ");
-  useEffect(() => {
-    if (!there || !people) return;
-    const ends = people.split(" ").map((each) => presences.watch(each));
-    return () => ends.forEach((end) => end());
-  }, [presences, there, people]);
+/** The title of a conversation: of a private one, the newest name of the other person. */
+export function useTitle(conversation: Session["conversation"] | undefined): string {
+  const peer = useLatestUser(conversation?.__typename === "PrivateConversation" ? conversation.peer : null);
+  return peer?.displayName ?? conversation?.title ?? "";
 }
 
-/** A person with the newest known name and picture. For lists that are not in the cache. */
-export function useNewest(user: UserPartsFragment): UserPartsFragment {
-  const { me } = useWorld();
-  const known = usePresence(user.id, false)?.user;
-  const own = useAsked({ query: MeDocument, pause: user.id !== me, requestPolicy: "cache-only" })[0].data?.me;
-  return (user.id === me ? own : known) ?? user;
-}
-
-export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
+export const PRESENCE_NAMES: Record<PresenceSetting | "OFFLINE", string> = {
   ONLINE: "Online",
   IDLE: "Idle",
   DND: "Do not disturb",
@@ -61,14 +44,14 @@ export const NAMES: Record<PresenceSetting | "OFFLINE", string> = {
 const MINUTE_MS = 60_000;
 
 /** "Online", "Idle, last active 12 minutes ago", "Last active yesterday at 18:05". */
-export function wordsOf({ status, isMobile, lastActiveAt }: PresencePartsFragment): string {
-  if (status === "OFFLINE") return lastActiveAt ? `Last active ${since(lastActiveAt)}` : "Offline";
-  if (status === "IDLE" && lastActiveAt) return `Idle, last active ${since(lastActiveAt)}`;
-  return status === "ONLINE" && isMobile ? "Online on a phone" : NAMES[status];
+export function presenceText({ status, isMobile, lastActiveAt }: Presence): string {
+  if (status === "OFFLINE") return lastActiveAt ? `Last active ${relativeTime(lastActiveAt)}` : "Offline";
+  if (status === "IDLE" && lastActiveAt) return `Idle, last active ${relativeTime(lastActiveAt)}`;
+  return status === "ONLINE" && isMobile ? "Online on a phone" : PRESENCE_NAMES[status];
 }
 
 /** Renders again every minute, so that "5 minutes ago" becomes 6. */
-export function useMinutes() {
+export function useEveryMinute() {
   const [, setMinute] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => setMinute((minute) => minute + 1), MINUTE_MS);
@@ -76,19 +59,19 @@ export function useMinutes() {
   }, []);
 }
 
-/** What the user has set. It is asked for again when it ends, and when the page is visible again: another device may have changed it. */
+/** What the user has set. It is requested again when it ends, and when the page is visible again: another device may have changed it. */
 export function useOwnPresence() {
-  const [{ data }, again] = useAsked({ query: OwnPresenceDocument, pause: useScreen() !== "there" });
-  const own = data?.ready.presence;
+  const { answers } = useApp();
+  const own = useAnswer(OwnPresenceDocument, {}).data?.ready.presence;
   const ends = [own?.until, own?.customStatus?.expiresAt].flatMap((each) => (each ? [Date.parse(each)] : []));
   const next = Math.min(...ends, Infinity);
   useEffect(() => {
-    const refresh = () => again({ requestPolicy: "network-only" });
+    const refresh = () => answers.refresh(OwnPresenceDocument);
     const look = () => document.hidden || refresh();
     document.addEventListener("visibilitychange", look);
     const wait = next - Date.now();
     const timer = wait < 2 ** 31 ? setTimeout(refresh, Math.max(0, wait) + 500) : undefined;
     return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", look));
-  }, [next]);
+  }, [answers, next]);
   return own;
 }

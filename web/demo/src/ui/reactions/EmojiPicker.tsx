@@ -52,8 +52,8 @@ export function EmojiPicker({ at, choose, close }: Props) {
     <div ref={box} className="emoji-picker" role="dialog" aria-label="Choose an emoji" onKeyDown={onKeyDown}>
       <input type="search" aria-label="Find an emoji" placeholder="Find an emoji" value={text} autoFocus onChange={(event) => setText(event.target.value)} />
       <div className="emojis">
-        {found.map(({ emoji, words }) => (
-          <button key={emoji} title={words} aria-label={words} onClick={() => (choose(emoji), leave())}>{emoji}</button>
+        {found.map(({ emoji, keywords }) => (
+          <button key={emoji} title={keywords} aria-label={keywords} onClick={() => (choose(emoji), leave())}>{emoji}</button>
         ))}
       </div>
       {!found.length && <p className="hint" role="status">No emoji has this word</p>}

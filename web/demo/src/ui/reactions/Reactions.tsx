@@ -1,16 +1,17 @@
-import type { MessagePartsFragment } from "../../gql";
-import { useWorld } from "../world";
+import type { Message } from "@confab/client";
+
+import { useApp } from "../appContext";
 import "./reactions.css";
 
 interface Props {
-  reactions: MessagePartsFragment["reactions"];
+  reactions: Message["reactions"];
   /** Adds one's own reaction, or removes it. Null: the user may not react here. */
   toggle: ((emoji: string, isOwn: boolean) => void) | null;
 }
 
 /** The reactions of a message. A click joins one, or takes one's own back. */
 export function Reactions({ reactions, toggle }: Props) {
-  const { me } = useWorld();
+  const { me } = useApp();
   if (!reactions.length) return null;
   return (
     <div className="reactions" role="group" aria-label="Reactions">

@@ -1,7 +1,7 @@
 /** Emoji to choose from, with the words by which they are found. The first row is offered first. */
 export interface Emoji {
   emoji: string;
-  words: string;
+  keywords: string;
 }
 
 const LIST = `
@@ -18,11 +18,11 @@ export const EMOJI: readonly Emoji[] = LIST.trim()
   .split(/[|\n]/)
   .map((entry) => {
     const space = entry.indexOf(" ");
-    return { emoji: entry.slice(0, space), words: entry.slice(space + 1) };
+    return { emoji: entry.slice(0, space), keywords: entry.slice(space + 1) };
   });
 
 /** All emoji of which a word begins with each word of the text. */
 export function findEmoji(text: string): readonly Emoji[] {
   const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return EMOJI.filter(({ emoji, words }) => wanted.every((each) => emoji === each || words.split(" ").some((word) => word.startsWith(each))));
+  return EMOJI.filter(({ emoji, keywords }) => wanted.every((each) => emoji === each || keywords.split(" ").some((word) => word.startsWith(each))));
 }

@@ -1,13 +1,14 @@
+import { peerIn, type Session, type User } from "@confab/client";
 import { useEffect, useRef, type ReactNode } from "react";
 
 import { excerptOf } from "../../confab/highlights";
-import { peerIn } from "../../../../client/src/ids";
 import type { FoundMessage } from "../../confab/search";
-import { RoomDocument } from "../../gql";
+import { ConversationNameDocument } from "../../gql";
 import { Avatar } from "../Avatar";
-import { moment, textOf } from "../format";
+import { timeOrDay, textOf } from "../format";
 import { Icon } from "../Icon";
-import { useAsked, useWorld } from "../world";
+import { useLatestUser, useTitle } from "../presence/usePresence";
+import { useAnswer, useApp } from "../appContext";
 import { useSearchState, type Group, type Names, type Result } from "./useResults";
 
 interface Props {
@@ -20,7 +21,7 @@ interface Props {
 
 /** The results as one list with headings, of which one result is chosen. */
 export function Results({ groups, names, chosen, idOf, open }: Props) {
-  const { search } = useWorld();
+  const { search } = useApp();
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const option = list.current!.querySelector<HTMLElement>("[aria-selected='true']");
@@ -43,7 +44,7 @@ export function Results({ groups, names, chosen, idOf, open }: Props) {
               onPointerMove={() => result !== chosen && search.choose(result.key)}
               onClick={() => open(result)}
             >
-              <Shown result={result} names={names} />
+              <ResultContent result={result} names={names} />
             </div>
           ))}
         </div>
@@ -52,24 +53,19 @@ export function Results({ groups, names, chosen, idOf, open }: Props) {
   );
 }
 
-function Shown({ result, names }: { result: Result; names: Names }) {
+function ResultContent({ result, names }: { result: Result; names: Names }) {
   const { loadingMore } = useSearchState();
   switch (result.kind) {
     case "person":
-      return <Line face={<Avatar id={result.user.id} name={result.user.displayName} url={result.user.avatarUrl} small live={!result.user.isBot} />} name={result.user.displayName} more={result.user.isBot ? "Bot" : result.user.id} />;
-    case "session": {
-      const { conversation } = result.session;
-      const peer = conversation.__typename === "PrivateConversation" ? conversation.peer : null;
-      const group = conversation.__typename === "Group" ? conversation : null;
-      const face = <Avatar id={peer?.id ?? conversation.id} name={conversation.title} url={peer?.avatarUrl ?? group?.avatarUrl ?? null} sign={peer ? undefined : group ? "group" : "stack"} small live={!!peer && !peer.isBot} />;
-      return <Line face={face} name={conversation.title} more={group ? "Group" : ""} />;
-    }
+      return <PersonLine user={result.user} />;
+    case "session":
+      return <SessionLine conversation={result.session.conversation} />;
     case "channel": {
       const { channel, workspace } = result.channel;
       return <Line face={<span className="face"><Icon name={channel.kind === "VOICE" ? "speaker" : "hash"} /></span>} name={channel.name} more={workspace.name} />;
     }
     case "message":
-      return <Message found={result.found} names={names} />;
+      return <MessageResult found={result.found} names={names} />;
     case "more":
       return <span className="more-results">{loadingMore ? "Loading…" : "Show more messages"}</span>;
   }
@@ -83,8 +79,21 @@ const Line = ({ face, name, more }: { face: ReactNode; name: string; more: strin
   </>
 );
 
-function Message({ found: { node, highlights }, names }: { found: FoundMessage; names: Names }) {
-  const { me } = useWorld();
+function PersonLine({ user }: { user: User }) {
+  const { id, displayName, avatarUrl, isBot } = useLatestUser(user);
+  return <Line face={<Avatar id={id} name={displayName} url={avatarUrl} small live={!isBot} />} name={displayName} more={isBot ? "Bot" : id} />;
+}
+
+function SessionLine({ conversation }: Pick<Session, "conversation">) {
+  const title = useTitle(conversation);
+  const peer = useLatestUser(conversation.__typename === "PrivateConversation" ? conversation.peer : null);
+  const group = conversation.__typename === "Group" ? conversation : null;
+  const face = <Avatar id={peer?.id ?? conversation.id} name={title} url={peer?.avatarUrl ?? group?.avatarUrl ?? null} sign={peer ? undefined : group ? "group" : "stack"} small live={!!peer && !peer.isBot} />;
+  return <Line face={face} name={title} more={group ? "Group" : ""} />;
+}
+
+function MessageResult({ found: { node, highlights }, names }: { found: FoundMessage; names: Names }) {
+  const { me } = useApp();
   const own = node.sender.id === me;
   const text = node.content ?? "";
   // In a private conversation, the sender's name is also that of the conversation.
@@ -95,8 +104,8 @@ function Message({ found: { node, highlights }, names }: { found: FoundMessage; 
       <span className="found">
         <span className="found-head">
           <b>{own ? "You" : node.authorName}</b>
-          <span className="where">{!isOthers && <Where conversationId={node.conversationId} names={names} />}</span>
-          <time dateTime={node.createdAt}>{moment(node.createdAt)}</time>
+          <span className="where">{!isOthers && <ConversationName conversationId={node.conversationId} names={names} />}</span>
+          <time dateTime={node.createdAt}>{timeOrDay(node.createdAt)}</time>
         </span>
         <span className="excerpt" dir="auto">
           {text ? excerptOf(text, highlights).map((part, index) => (part.isFound ? <mark key={index}>{part.text}</mark> : part.text)) : textOf(node)}
@@ -106,15 +115,16 @@ function Message({ found: { node, highlights }, names }: { found: FoundMessage; 
   );
 }
 
-/** The name of a conversation. One that is not loaded is asked for. */
-export function Where({ conversationId, names: { sessions, channels } }: { conversationId: string; names: Names }) {
+/** The name of a conversation, requested if it is not loaded. */
+export function ConversationName({ conversationId, names: { sessions, channels } }: { conversationId: string; names: Names }) {
   const session = sessions.find(({ conversation }) => conversation.id === conversationId);
   const channel = channels.find((each) => each.channel.id === conversationId);
-  const [{ data }] = useAsked({ query: RoomDocument, variables: { id: conversationId }, pause: !!session || !!channel });
-  if (session) return session.conversation.title;
+  const title = useTitle(session?.conversation);
+  const { data } = useAnswer(ConversationNameDocument, session || channel ? null : { id: conversationId });
+  if (session) return title;
   if (channel) return `#${channel.channel.name} · ${channel.workspace.name}`;
   const other = data?.conversation;
   if (other?.__typename === "Thread") return `Thread: ${other.title}`;
-  if (other?.__typename === "Channel") return `#${other.title} · ${other.workspace.name}`;
+  if (other?.__typename === "Channel") return `#${other.name} · ${other.workspace.name}`;
   return other?.title ?? "";
 }

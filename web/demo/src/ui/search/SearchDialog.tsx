@@ -1,25 +1,25 @@
+import { privateId } from "@confab/client";
 import { useEffect, useLayoutEffect, useRef, type KeyboardEvent } from "react";
 
-import { privateId } from "../../../../client/src/ids";
-import { EVERYWHERE } from "../../confab/search";
+import { NO_FILTERS } from "../../confab/search";
 import { plural } from "../format";
 import { Icon } from "../Icon";
-import { placeOnScreen } from "../MessageList";
+import { seqOnScreen } from "../messages/MessageList";
 import { closeSearchDialog, goToResult, useRoute, type Route } from "../route";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { isShortcut } from "./buttons";
 import { Filters } from "./Filters";
 import { Results } from "./Results";
-import { groupsOf, isEverywhere, useNames, useSearchState, type Result } from "./useResults";
+import { groupsOf, hasNoFilters, useNames, useSearchState, type Result } from "./useResults";
 
-const MOST_CHARACTERS = 256;
+const MAX_CHARACTERS = 256;
 
 /**
  * Searches people, conversations, channels and messages. The field keeps the focus: the arrow keys choose a result, Enter opens it, and
  * Escape closes the dialog. It reopens as it was when the user goes back from a result.
  */
 export function SearchDialog() {
-  const { me, search } = useWorld();
+  const { me, search } = useApp();
   const { conversationId, workspaceId } = useRoute();
   const state = useSearchState();
   const names = useNames();
@@ -39,13 +39,13 @@ export function SearchDialog() {
     return () => element.close();
   }, []);
   useEffect(() => {
-    const { narrowing } = search.state();
-    if (narrowing.conversationId && narrowing.conversationId !== conversationId && !search.state().chosen) search.change({ narrowing: EVERYWHERE });
+    const { filters } = search.state();
+    if (filters.conversationId && filters.conversationId !== conversationId && !search.state().chosen) search.change({ filters: NO_FILTERS });
   }, []);
 
-  const leave = (route: Partial<Route>) => goToResult(route, placeOnScreen());
+  const leave = (route: Partial<Route>) => goToResult(route, seqOnScreen());
   const open = (result: Result) => {
-    if (result.kind === "more") return search.more();
+    if (result.kind === "more") return search.loadMore();
     search.choose(result.key);
     switch (result.kind) {
       case "person":
@@ -95,7 +95,7 @@ export function SearchDialog() {
             aria-activedescendant={chosen && idOf(chosen)}
             value={state.text}
             onChange={(event) => search.change({ text: event.target.value })}
-            maxLength={MOST_CHARACTERS}
+            maxLength={MAX_CHARACTERS}
             enterKeyHint="search"
             spellCheck={false}
             autoCapitalize="none"
@@ -114,7 +114,7 @@ export function SearchDialog() {
 
 /** Notes below the results: nothing found, a failure, or an incomplete search. */
 function Notes({ count }: { count: number }) {
-  const { search } = useWorld();
+  const { search } = useApp();
   const state = useSearchState();
   const text = state.text.trim();
   const answered = !state.searching && state.answered === text && text !== "";
@@ -122,13 +122,13 @@ function Notes({ count }: { count: number }) {
   return (
     <>
       <p className="sr-only" role="status">{answered && !state.failure ? `${count ? plural(count, "result") : "Nothing found"}${state.messages.length ? `, ${messages}` : ""}` : ""}</p>
-      {!text && !isEverywhere(state) && <p className="search-note">Type a word to find messages. “Exact phrases” go in quotes, and -words are left out.</p>}
+      {!text && !hasNoFilters(state) && <p className="search-note">Type a word to find messages. “Exact phrases” go in quotes, and -words are left out.</p>}
       {text && !count && !answered && !state.failure && <div className="search-skeletons" aria-hidden="true"><i /><i /><i /></div>}
-      {answered && !count && !state.failure && <p className="search-note"><b>Nothing found</b>Try fewer or shorter words{isEverywhere(state) ? "" : ", or fewer filters"}.</p>}
+      {answered && !count && !state.failure && <p className="search-note"><b>Nothing found</b>Try fewer or shorter words{hasNoFilters(state) ? "" : ", or fewer filters"}.</p>}
       {state.failure && (
         <p className="search-note" role="alert">
           <b>Messages were not searched</b>{state.failure.text}{" "}
-          {state.failure.isRetryable && <button className="link" onClick={search.again}>Try again</button>}
+          {state.failure.isRetryable && <button className="link" onClick={search.retry}>Try again</button>}
         </p>
       )}
       {answered && !state.complete && <p className="search-warning"><Icon name="clock" /> Not everything was searched yet. Some messages may be missing.</p>}

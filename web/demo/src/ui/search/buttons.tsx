@@ -1,7 +1,7 @@
-import { EVERYWHERE } from "../../confab/search";
+import { NO_FILTERS } from "../../confab/search";
 import { Icon } from "../Icon";
 import { openSearchDialog, useEntry } from "../route";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
 
@@ -20,9 +20,9 @@ export function SearchButton() {
 
 /** Searches the open conversation. */
 export function SearchHere({ conversationId }: { conversationId: string }) {
-  const { search } = useWorld();
+  const { search } = useApp();
   const open = () => {
-    search.change({ text: "", narrowing: { ...EVERYWHERE, conversationId } });
+    search.change({ text: "", filters: { ...NO_FILTERS, conversationId } });
     openSearchDialog();
   };
   return <button className="icon" aria-label="Search in this conversation" title="Search in this conversation" onClick={open}><Icon name="search" /></button>;

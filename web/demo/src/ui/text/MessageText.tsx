@@ -1,10 +1,10 @@
+import type { Message } from "@confab/client";
 import { Fragment, useMemo, type ReactNode } from "react";
 
-import type { MessagePartsFragment } from "../../gql";
 import { isOnlyEmoji, readMarkup, type Mark } from "./markup";
 import "./text.css";
 
-type Props = Pick<MessagePartsFragment, "content"> & Partial<Pick<MessagePartsFragment, "mentions" | "mentionsAll">>;
+type Props = Pick<Message, "content"> & Partial<Pick<Message, "mentions" | "mentionsAll">>;
 
 /** The text of a message with its markup. A few emoji alone are large. */
 export function MessageText({ content, mentions, mentionsAll }: Props): ReactNode {

@@ -2,7 +2,7 @@
  * Reads the markup of a message: bold, italic, struck out, code, quotes, lists, links and mentions.
  *
  * Guarantees: every character that is no markup of these kinds is text. HTML, images, headings and tables stay as they were written.
- * A link leads to http or https only. Any text can be read, whatever its length and nesting: never throws.
+ * A link leads to http or https only. Texts of any length and nesting can be read: never throws.
  */
 import { Marked, type Token, type Tokens } from "marked";
 
@@ -15,21 +15,21 @@ export type Mark =
   | { kind: "break" };
 
 /** Deeper markup is shown as it was written. */
-const DEEPEST = 8;
+const MAX_DEPTH = 8;
 
 /** More of these characters outside of code, and lists nested deeper, would take the reader a noticeable time: such a text has no markup. */
-const MOST_MARKS = 400;
+const MAX_MARKS = 400;
 const NESTED_LISTS = /^ {16,}(?:[-*+]|\d+[.)]) |(?:(?:[-*+]|\d+[.)])[ \t]+){9}/m;
 
 const STARTS_AN_ADDRESS = /^(?:https?:\/\/|www\.)/i;
 
-const no = () => undefined;
+const noToken = () => undefined;
 
 /** names: the mentions of the message, as they are in its text ("@Alice"). */
 export function readMarkup(content: string, names: readonly string[] = []): Mark[] {
   const text: Mark = { kind: "text", text: content };
   const marks = content.replace(/```[^]*?```/g, "").match(/[*_~[>]/g)?.length ?? 0;
-  if (marks > MOST_MARKS || NESTED_LISTS.test(content)) return [text];
+  if (marks > MAX_MARKS || NESTED_LISTS.test(content)) return [text];
   try {
     return marksOf(readerFor(names).lexer(content), 0);
   } catch {
@@ -55,7 +55,7 @@ function newReader(names: readonly string[]): Marked {
   // A tokenizer that returns undefined finds nothing, so the text stays text.
   reader.use({
     tokenizer: {
-      ...({ html: no, tag: no, heading: no, lheading: no, hr: no, table: no, def: no, reflink: no } as object),
+      ...({ html: noToken, tag: noToken, heading: noToken, lheading: noToken, hr: noToken, table: noToken, def: noToken, reflink: noToken } as object),
       // In 2*3*4, nothing is italic. False lets the reader's own rule decide.
       emStrong: (_text, _masked, before) => (before && /[\p{L}\p{N}]/u.test(before) ? undefined : false),
     },
@@ -82,7 +82,7 @@ const marksOf = (tokens: readonly Token[], depth: number): Mark[] => joined(toke
 
 function markOf(token: Token, depth: number): Mark | Mark[] {
   const asWritten: Mark = { kind: "text", text: token.raw };
-  if (depth > DEEPEST) return asWritten;
+  if (depth > MAX_DEPTH) return asWritten;
   const inner = () => marksOf((token as Tokens.Strong).tokens ?? [], depth + 1);
   switch (token.type) {
     case "strong":

@@ -3,24 +3,27 @@ import type { MouseEvent } from "react";
 import type { PreviewPartsFragment } from "../../gql";
 import { Avatar } from "../Avatar";
 import { useIsBlocked } from "../blocking/useBlocks";
-import { moment, textOf } from "../format";
+import { timeOrDay, textOf } from "../format";
 import { Menu } from "../Menu";
+import { useLatestUser } from "../presence/usePresence";
 import { go, pathTo } from "../route";
-import { useWorld } from "../world";
+import { useApp } from "../appContext";
 import { useLatestReplies, type FollowedThread } from "./useFollowedThreads";
-import { usePlaceName } from "./usePlace";
-import { moreReplies, replies } from "./words";
+import { useConversationName } from "./useParentConversation";
+import { moreReplies, replies } from "./format";
 
-interface Props extends FollowedThread {
+interface Props {
+  session: FollowedThread;
   markRead: () => void;
   unfollow: () => void;
 }
 
 /** A followed thread: where it is, the message that it belongs to, and its latest replies. */
-export function ThreadCard({ thread, unreadCount, markRead, unfollow }: Props) {
+export function ThreadCard({ session, markRead, unfollow }: Props) {
+  const { conversation: thread, unreadCount } = session;
   const { parent, replyCount } = thread;
-  const { name, workspaceId, workspaceName } = usePlaceName(parent.conversationId);
-  const latest = useLatestReplies(thread.id);
+  const { name, workspaceId, workspaceName } = useConversationName(parent.conversationId);
+  const latest = useLatestReplies(session);
   const route = { workspaceId, conversationId: thread.id };
   const hidden = latest && replyCount - latest.filter(({ state }) => state === "NORMAL").length;
   // The address alone does not say where "back" leads.
@@ -60,15 +63,16 @@ export function ThreadCard({ thread, unreadCount, markRead, unfollow }: Props) {
 type Excerpted = Pick<PreviewPartsFragment, "sender" | "content" | "state" | "attachments" | "createdAt">;
 
 function Excerpt({ message, isParent = false, isNew = false }: { message: Excerpted; isParent?: boolean; isNew?: boolean }) {
-  const { me } = useWorld();
-  const { sender, createdAt } = message;
+  const { me } = useApp();
+  const sender = useLatestUser(message.sender);
+  const { createdAt } = message;
   const isBlocked = useIsBlocked(sender.id);
   return (
     <div className={["excerpt-of", isParent ? "parent" : "", isNew ? "new" : ""].join(" ")}>
       <Avatar id={sender.id} name={sender.displayName} url={sender.avatarUrl} small />
       <p>
-        <b>{sender.id === me ? "You" : sender.displayName}</b> <time dateTime={createdAt}>{moment(createdAt)}</time>
-        <span className={message.state === "RECALLED" || isBlocked ? "said plain" : "said"} dir="auto">{isBlocked ? "Message from a person you have blocked" : textOf(message)}</span>
+        <b>{sender.id === me ? "You" : sender.displayName}</b> <time dateTime={createdAt}>{timeOrDay(createdAt)}</time>
+        <span className={message.state === "RECALLED" || isBlocked ? "excerpt-text plain" : "excerpt-text"} dir="auto">{isBlocked ? "Message from a person you have blocked" : textOf(message)}</span>
       </p>
     </div>
   );

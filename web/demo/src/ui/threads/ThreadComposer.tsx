@@ -1,34 +1,33 @@
+import type { Message } from "@confab/client";
 import { useState } from "react";
 
-import { Composer } from "../Composer";
-import { RoomComposer } from "../Room";
-import type { usePlace } from "./usePlace";
+import { Composer, type ComposerProps, type NewMessage } from "../messages/Composer";
+import { ChannelComposer } from "../ChannelView";
+import { useApp } from "../appContext";
+import type { ParentConversation } from "./useParentConversation";
 
-type ComposerProps = Parameters<typeof Composer>[0];
-
-interface Props extends Pick<ComposerProps, "box" | "conversationId" | "replying" | "editing" | "sent" | "done" | "editLast"> {
-  parentId: string;
-  place: ReturnType<typeof usePlace>;
-  placeName: string;
+interface Props extends Omit<ComposerProps, "send" | "people" | "mayMentionAll"> {
+  parent: Message;
+  conversation: ParentConversation;
+  conversationName: string;
 }
 
 /** Writes a reply, which may be shown in the conversation too. */
-export function ThreadComposer({ parentId, place, placeName, sent, ...props }: Props) {
+export function ThreadComposer({ parent, conversation, conversationName, ...props }: Props) {
+  const { client } = useApp();
   const [broadcast, setBroadcast] = useState(false);
-  const all = {
-    ...props,
-    to: { threadOf: parentId, broadcast },
-    label: "Reply",
-    mayMentionAll: place.mayMentionAll,
-    sent: () => (setBroadcast(false), sent()),
+  const send = (reply: NewMessage) => {
+    client.send(parent.conversationId, { ...reply, threadOf: parent.id, broadcast });
+    setBroadcast(false);
   };
+  const all = { ...props, send, label: "Reply", mayMentionAll: conversation.mayMentionAll };
   return (
     <div className="thread-composer">
-      {place.workspaceId ? <RoomComposer workspaceId={place.workspaceId} {...all} /> : <Composer people={place.people} {...all} />}
-      {place.mayBroadcast && (
+      {conversation.workspaceId ? <ChannelComposer workspaceId={conversation.workspaceId} {...all} /> : <Composer people={conversation.people} {...all} />}
+      {conversation.mayBroadcast && (
         <label className="broadcast">
           <input type="checkbox" checked={broadcast} disabled={!!props.editing} onChange={({ target }) => setBroadcast(target.checked)} />
-          <span>Also send to {placeName || "the conversation"}</span>
+          <span>Also send to {conversationName || "the conversation"}</span>
         </label>
       )}
     </div>

@@ -1,24 +1,25 @@
-import { useEffect, useRef, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent } from "react";
 
 import { Icon } from "../Icon";
 import { go } from "../route";
-import { useHeldWhilePressed } from "../useHeldWhilePressed";
+import { useUnchangedWhilePressed } from "../sessions/useUnchangedWhilePressed";
 import { ThreadCard } from "./ThreadCard";
 import { useFollowedThreads, useUnreadReplies } from "./useFollowedThreads";
-import { unreadReplies } from "./words";
+import { unreadReplies } from "./format";
+
+const PAGE = 30;
 
 /** The threads that the user follows, the latest reply first. */
 export function ThreadInbox({ workspaceId }: { workspaceId: string | null }) {
-  const { threads, hasFailed, again, loadMore, markAllRead, markRead, unfollow } = useFollowedThreads();
-  const [shown, onPointerDown] = useHeldWhilePressed(threads ?? []);
+  const { status, threads, markAllRead, markRead, unfollow } = useFollowedThreads();
   const unread = useUnreadReplies();
+  const [length, setLength] = useState(PAGE);
+  const [shown, onPointerDown] = useUnchangedWhilePressed(threads.slice(0, length));
   const end = useRef<HTMLLIElement>(null);
-  const hasMore = loadMore !== null;
-  const more = useRef(loadMore);
-  more.current = loadMore;
+  const hasMore = threads.length > length;
   useEffect(() => {
     if (!hasMore || !end.current) return;
-    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && more.current?.());
+    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && setLength((now) => now + PAGE));
     observer.observe(end.current);
     return () => observer.disconnect();
   }, [hasMore, shown.length]);
@@ -39,13 +40,13 @@ export function ThreadInbox({ workspaceId }: { workspaceId: string | null }) {
         <button className="icon back" aria-label="Back" onClick={leave}><Icon name="back" /></button>
         <div className="about">
           <h2>Threads</h2>
-          <p role="status">{unread > 0 ? unreadReplies(unread) : threads?.length ? "All read" : ""}</p>
+          <p role="status">{unread > 0 ? unreadReplies(unread) : threads.length ? "All read" : ""}</p>
         </div>
-        {unread > 0 && <button className="follow" onClick={() => void markAllRead()}>Mark all as read</button>}
+        {unread > 0 && <button className="follow" onClick={markAllRead}>Mark all as read</button>}
       </header>
-      {hasFailed && <p className="empty" role="alert">The threads didn't load. <button className="link" onClick={again}>Try again</button></p>}
-      {!threads && !hasFailed && <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
-      {threads?.length === 0 && (
+      {status === "failed" && <p className="empty" role="alert">The threads didn't load.</p>}
+      {status === "loading" && <div className="skeletons" role="status" aria-label="Loading">{[1, 2, 3, 4].map((each) => <i key={each} />)}</div>}
+      {status === "ready" && !threads.length && (
         <div className="no-threads">
           <Icon name="thread" />
           <h2>No threads yet</h2>
@@ -54,7 +55,7 @@ export function ThreadInbox({ workspaceId }: { workspaceId: string | null }) {
       )}
       {shown.length > 0 && (
         <ul aria-label="Followed threads" onKeyDown={onKeyDown} onPointerDown={onPointerDown}>
-          {shown.map((each) => <ThreadCard key={each.thread.id} {...each} markRead={() => void markRead(each.thread)} unfollow={() => void unfollow(each.thread)} />)}
+          {shown.map((each) => <ThreadCard key={each.id} session={each} markRead={() => markRead(each.conversation.id)} unfollow={() => unfollow(each.conversation.id)} />)}
           {hasMore && <li ref={end} className="more" aria-hidden="true" />}
         </ul>
       )}

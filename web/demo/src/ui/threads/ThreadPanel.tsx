@@ -1,24 +1,22 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { AddReactionDocument, RecallMessageDocument, RemoveReactionDocument, SuppressEmbedsDocument, type MessagePartsFragment } from "../../gql";
-import { Bubble } from "../Bubble";
-import { useDrop, useFiles } from "../files/useFiles";
+import { useFileDrop } from "../files/useFiles";
 import { day, textOf } from "../format";
 import { Icon } from "../Icon";
 import { Menu } from "../Menu";
-import { MessageList } from "../MessageList";
-import { ReportDialog } from "../moderation/ReportDialog";
+import { Bubble } from "../messages/Bubble";
+import { MessageActionsProvider } from "../messages/messageActions";
+import { MessageList } from "../messages/MessageList";
+import { useMessagePane } from "../messages/useMessagePane";
+import type { Target } from "../messages/useTarget";
+import { useLatestUser } from "../presence/usePresence";
 import { closeThread, go, pathTo, useEntry } from "../route";
 import { statusOf } from "../Ticks";
-import { useDo } from "../useDo";
-import { useHistory } from "../useHistory";
-import { useMarkRead, useNewMessagesLine } from "../useReading";
-import { useTarget, type Target } from "../useTarget";
-import { useOutbox, useWatched, useWorld } from "../world";
+import { useTypingText, useApp } from "../appContext";
 import { ThreadComposer } from "./ThreadComposer";
-import { usePlace, usePlaceName } from "./usePlace";
+import { useParentConversation, useConversationName } from "./useParentConversation";
 import { useThread } from "./useThread";
-import { replies } from "./words";
+import { replies } from "./format";
 
 interface Props {
   conversationId: string;
@@ -28,36 +26,36 @@ interface Props {
   seq: number | null;
   workspaceId: string | null;
   subBiz: string | null;
-  typing: string;
 }
 
+const MEASURED_AFTER_FRAMES = 10;
+
 /** A thread next to its conversation, or over it on a narrow screen. */
-export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBiz, typing }: Props) {
-  const { me, tell, confirm } = useWorld();
-  const run = useDo();
-  const { id, thread, parent, session, ...state } = useThread(conversationId, threadSeq);
-  const place = usePlace(conversationId, parent, thread);
-  const { name } = usePlaceName(conversationId);
+export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBiz }: Props) {
+  const { me } = useApp();
+  const { id, thread, parent, session, history, isLoading, isFollowed, follow, lock } = useThread(conversationId, threadSeq);
+  const conversation = useParentConversation(conversationId, parent, thread);
+  const { name } = useConversationName(conversationId);
+  const typing = useTypingText(id);
   const [beginning] = useState<Target | null>(seq === null ? null : { seq });
-  const { messages, loaded, place: part, loadOlder, loadNewer, ...history } = useHistory(id, session, state.sessionIsLoaded, beginning?.seq ?? null);
-  const { target, fromEnd, show, toNewest } = useTarget(seq, beginning, history, true);
-  const live = !loadNewer;
-  const outgoing = useOutbox(id).filter((each) => !messages.some((message) => message.idempotencyKey === each.key && message.sender.id === me));
-  const { heldMessages } = useFiles(id);
-  const watched = useWatched();
-  const markRead = useMarkRead(session, watched);
-  const [line, see] = useNewMessagesLine({ me, session, messages, outgoing, ready: loaded, live });
-  const [replying, setReplying] = useState<MessagePartsFragment | null>(null);
-  const [editing, setEditing] = useState<MessagePartsFragment | null>(null);
-  const [reported, setReported] = useState<MessagePartsFragment | null>(null);
-  const composer = useRef<HTMLTextAreaElement>(null);
+  const pane = useMessagePane({ conversationId: id, history, read: session, seq, beginning, isThread: true });
+  const author = useLatestUser(parent?.sender);
+  const mayWrite = !!parent && conversation.refusal === null && !pane.isRefused;
+  const drop = useFileDrop(id, mayWrite && !pane.isEditing);
   const panel = useRef<HTMLElement>(null);
   const [opener] = useState(() => document.activeElement as HTMLElement | null);
-  const mayWrite = !!parent && place.refusal === null && !state.hasEnded;
-  const drop = useDrop(id, mayWrite && !editing);
 
-  // The panel makes the conversation narrower, which moves its messages.
-  useLayoutEffect(() => void opener?.closest("main.conversation article")?.scrollIntoView({ block: "nearest" }), []);
+  // The panel makes the conversation narrower. Its rows are measured again in the next frames, which moves the message.
+  useLayoutEffect(() => {
+    const article = opener?.closest("main.conversation article");
+    let frame = 0;
+    const keepInView = (frames: number) => {
+      article?.scrollIntoView({ block: "nearest" });
+      if (article && frames) frame = requestAnimationFrame(() => keepInView(frames - 1));
+    };
+    keepInView(MEASURED_AFTER_FRAMES);
+    return () => cancelAnimationFrame(frame);
+  }, []);
   // On devices with a keyboard, the composer takes the focus as soon as it is displayed.
   useEffect(() => {
     if (!panel.current!.contains(document.activeElement)) panel.current!.focus();
@@ -71,25 +69,12 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
       (isUsable ? opener : document.querySelector<HTMLElement>(`main.conversation [data-seq="${threadSeq}"]`))?.focus();
     });
   };
-  const jump = async (to: number) => {
-    if (!(await show({ seq: to }))) tell("The message didn't load. Try again when you are online.");
-  };
-  const recall = async (message: MessagePartsFragment) => {
-    const question = { title: "Recall this message?", text: "Its text disappears for everybody. This cannot be undone.", verb: "Recall" };
-    if (await confirm(question)) void run(RecallMessageDocument, { id: message.id });
-  };
-  const actions = {
-    react: mayWrite ? ({ id: messageId }: MessagePartsFragment, emoji: string, isOwn: boolean) => void (isOwn ? run(RemoveReactionDocument, { messageId, emoji }) : run(AddReactionDocument, { messageId, emoji })) : undefined,
-    edit: mayWrite ? (message: MessagePartsFragment) => (setEditing(message), setReplying(null), composer.current?.focus()) : undefined,
-    recall: (message: MessagePartsFragment) => void recall(message),
-    suppress: (message: MessagePartsFragment) => void run(SuppressEmbedsDocument, { id: message.id }),
-    report: setReported,
-    jump: (to: number) => void jump(to),
-  };
+
+  const firstReply = pane.messages[0];
   // Seqs of replies begin at 1. The parent message's own seq belongs to its conversation.
   const top = parent && (
-    <div className={messages[0] && day(messages[0].createdAt) === day(parent.createdAt) ? "thread-parent same-day" : "thread-parent"}>
-      <Bubble message={{ ...parent, seq: 0 }} session={null} showsSenders follows={false} lit={false} status={statusOf(parent, place.session)} setSize={-1} isTabStop {...actions} />
+    <div className={firstReply && day(firstReply.createdAt) === day(parent.createdAt) ? "thread-parent same-day" : "thread-parent"}>
+      <Bubble message={{ ...parent, seq: 0 }} showsSenders follows={false} isHighlighted={false} status={statusOf(parent, conversation.session)} setSize={-1} isTabStop />
       {!!thread?.replyCount && <p className="reply-count"><span>{replies(thread.replyCount)}</span></p>}
     </div>
   );
@@ -109,69 +94,31 @@ export function ThreadPanel({ conversationId, threadSeq, seq, workspaceId, subBi
           <h2>Thread</h2>
           <p>{typing ? <span className="typing">{typing}</span> : <a href={pathTo({ workspaceId, subBiz, conversationId, seq: threadSeq })} title="Show the message in the conversation">{name}</a>}</p>
         </div>
-        {thread && !state.hasEnded && (
-          <button className="follow" aria-pressed={state.isFollowed} title={state.isFollowed ? "You get new replies. Click to unfollow." : "Get new replies"} onClick={() => void state.follow(!state.isFollowed)}>
-            {state.isFollowed ? "Following" : "Follow"}
+        {thread && !pane.isRefused && (
+          <button className="follow" aria-pressed={isFollowed} title={isFollowed ? "You get new replies. Click to unfollow." : "Get new replies"} onClick={() => void follow(!isFollowed)}>
+            {isFollowed ? "Following" : "Follow"}
           </button>
         )}
-        {thread && place.mayLock && <Menu label="Actions for thread" items={[{ label: thread.isLocked ? "Unlock thread" : "Lock thread", run: () => void state.lock(!thread.isLocked) }]} />}
+        {thread && conversation.mayLock && <Menu label="Actions for thread" items={[{ label: thread.isLocked ? "Unlock thread" : "Lock thread", run: () => void lock(!thread.isLocked) }]} />}
         <button className="icon close-thread" aria-label="Close thread" title="Close" onClick={close}><Icon name="close" /></button>
       </header>
-      {state.hasFailed ? (
-        <p className="empty" role="alert">The thread didn't load. <button className="link" onClick={state.again}>Try again</button></p>
-      ) : state.hasEnded || (!parent && !state.isLoading) ? (
+      {pane.isRefused || (!parent && !isLoading) ? (
         <p className="empty">There is no such thread, or you cannot see it any more.</p>
       ) : (
-        <>
-          {loadOlder && parent && (
-            <button className="parent-line" title="To the beginning of the thread" onClick={() => void jump(1)}>
-              <b>{parent.sender.id === me ? "You" : parent.sender.displayName}</b> {textOf(parent)}
+        <MessageActionsProvider pane={pane} rights={{ mayReact: mayWrite, mayWrite }}>
+          {pane.list.loadOlder && parent && author && (
+            <button className="parent-line" title="To the beginning of the thread" onClick={() => pane.jump(1)}>
+              <b>{author.id === me ? "You" : author.displayName}</b> {textOf(parent)}
             </button>
           )}
-          <MessageList
-            key={part}
-            messages={messages}
-            loaded={loaded && !!parent}
-            outgoing={live ? outgoing : []}
-            heldMessages={live ? heldMessages : []}
-            session={null}
-            showsSenders
-            line={line}
-            watched={watched}
-            target={target}
-            onSeen={(upTo) => (markRead(upTo), see(upTo))}
-            fromEnd={fromEnd}
-            loadOlder={loadOlder}
-            loadNewer={loadNewer}
-            goToNewest={toNewest}
-            label="Replies"
-            empty="No replies yet."
-            top={top}
-            {...actions}
-            reply={mayWrite ? (message) => (setReplying(message), setEditing(null), composer.current?.focus()) : undefined}
-          />
-          {place.refusal !== null ? (
-            <p className="frozen">{place.refusal}</p>
-          ) : parent && (
-            <ThreadComposer
-              box={composer}
-              conversationId={id}
-              parentId={parent.id}
-              place={place}
-              placeName={name}
-              replying={replying}
-              editing={editing}
-              sent={() => live || toNewest()}
-              done={() => (setReplying(null), setEditing(null))}
-              editLast={() => {
-                const last = messages.findLast((each) => each.sender.id === me && each.state === "NORMAL");
-                if (last) setEditing(last);
-              }}
-            />
+          <MessageList {...pane.list} receipts={null} unread={undefined} showsSenders label="Replies" empty="No replies yet." top={top} />
+          {conversation.refusal !== null ? (
+            <p className="read-only">{conversation.refusal}</p>
+          ) : (
+            parent && <ThreadComposer {...pane.composer} parent={parent} conversation={conversation} conversationName={name} />
           )}
-        </>
+        </MessageActionsProvider>
       )}
-      {reported && <ReportDialog message={reported} close={() => setReported(null)} />}
     </aside>
   );
 }

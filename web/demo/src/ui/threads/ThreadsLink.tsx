@@ -1,7 +1,7 @@
 import { Icon } from "../Icon";
 import { pathTo, useRoute } from "../route";
 import { useUnreadReplies } from "./useFollowedThreads";
-import { unreadReplies } from "./words";
+import { unreadReplies } from "./format";
 
 /** In the list: opens the followed threads, and says how many replies are unread. */
 export function ThreadsLink() {

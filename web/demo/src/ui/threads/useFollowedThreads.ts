@@ -1,47 +1,56 @@
-import { THREADS } from "../../../../client/src/ids";
-import { FollowThreadDocument, LatestRepliesDocument, MarkReadDocument, OneSessionDocument, SessionsDocument, type MessagePartsFragment, type SessionPartsFragment } from "../../gql";
-import { useDo } from "../useDo";
-import { useAsked, useScreen, useWorld } from "../world";
+import { THREADS, type Session } from "@confab/client";
+import { useView } from "@confab/client/react";
+import { useEffect, useState } from "react";
 
-type Conversation = SessionPartsFragment["conversation"];
-export type Thread = Extract<Conversation, { __typename: "Thread" }>;
+import { LatestRepliesDocument, type PreviewPartsFragment } from "../../gql";
+import { useAttempt } from "../useMutation";
+import { useOnline, useApp } from "../appContext";
 
-export interface FollowedThread {
-  thread: Thread;
-  unreadCount: number;
+type Thread = Extract<Session["conversation"], { __typename: "Thread" }>;
+
+/** The session of a thread. */
+export interface FollowedThread extends Session {
+  conversation: Thread;
 }
 
 const GATEWAY = `b_${THREADS}`;
 const LATEST = 3;
 
-/** The threads that the user follows, the one with the latest reply first. Undefined until they are loaded. */
+const isThread = (session: Session): session is FollowedThread => session.conversation.__typename === "Thread";
+
+/** The threads that the user follows, the one with the latest reply first. */
 export function useFollowedThreads() {
-  const { client } = useWorld();
-  const run = useDo();
-  const variables = { subBiz: THREADS };
-  const [{ data, error }, again] = useAsked({ query: SessionsDocument, variables, requestPolicy: "cache-and-network", pause: useScreen() !== "there" });
-  const threads = data?.sessions.edges.flatMap(({ node: { conversation, unreadCount } }): FollowedThread[] => (conversation.__typename === "Thread" ? [{ thread: conversation, unreadCount }] : []));
-  const after = data?.sessions.pageInfo.hasNextPage ? data.sessions.pageInfo.endCursor : null;
+  const { client } = useApp();
+  const attempt = useAttempt();
+  const { status, sessions } = useView(client.sessions({ subBiz: THREADS }));
   return {
-    threads,
-    hasFailed: !data && !!error,
-    again: () => again({ requestPolicy: "network-only" }),
-    /** Null if all are there. */
-    loadMore: after === null ? null : () => void client.query(SessionsDocument, { ...variables, after }).toPromise(),
-    markAllRead: () => run(MarkReadDocument, { conversationId: GATEWAY }),
-    markRead: (thread: Thread) => run(MarkReadDocument, { conversationId: thread.id }),
-    unfollow: (thread: Thread) => run(FollowThreadDocument, { id: thread.id, follow: false }),
+    status,
+    threads: sessions.filter(isThread),
+    markAllRead: () => void attempt(client.markRead(GATEWAY)),
+    markRead: (threadId: string) => void attempt(client.markRead(threadId)),
+    unfollow: (threadId: string) => void attempt(client.followThread(threadId, false)),
   };
 }
 
 /** The number of unread replies in all followed threads that are not muted. */
 export function useUnreadReplies(): number {
-  const [{ data }] = useAsked({ query: OneSessionDocument, variables: { conversationId: GATEWAY }, pause: useScreen() !== "there" });
-  return data?.session?.status === "ACTIVE" ? data.session.unreadCount : 0;
+  const session = useView(useApp().client.session(GATEWAY));
+  return session?.status === "ACTIVE" ? session.unreadCount : 0;
 }
 
-/** Undefined until they are there. */
-export function useLatestReplies(threadId: string): MessagePartsFragment[] | undefined {
-  const [{ data }] = useAsked({ query: LatestRepliesDocument, variables: { id: threadId } });
-  return data?.messages?.edges.map(({ node }) => node).slice(-LATEST);
+/** Undefined until they are loaded. They are loaded again when the thread changes. */
+export function useLatestReplies({ conversation, writeSeq, lastMessage }: FollowedThread): readonly PreviewPartsFragment[] | undefined {
+  const { client } = useApp();
+  const isOnline = useOnline();
+  const [latest, setLatest] = useState<readonly PreviewPartsFragment[]>();
+  useEffect(() => {
+    if (!isOnline) return;
+    const controller = new AbortController();
+    client.api.request(LatestRepliesDocument, { id: conversation.id }, { signal: controller.signal }).then(
+      ({ messages }) => controller.signal.aborted || setLatest(messages?.edges.map(({ node }) => node).slice(-LATEST) ?? []),
+      () => {}, // It is tried again with the next change, and when the network is back.
+    );
+    return () => controller.abort();
+  }, [client, conversation.id, writeSeq, lastMessage?.state, lastMessage?.editCount, conversation.replyCount, isOnline]);
+  return latest;
 }

@@ -6,7 +6,7 @@ import { Icon } from "../Icon";
 import type { useUndo } from "./useUndo";
 import "./undo.css";
 
-const STAYS_MS = 8_000;
+const DISPLAY_MS = 8_000;
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
 const isShortcut = (event: KeyboardEvent) => event.key.toLowerCase() === "z" && (isMac ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey;
 const isWriting = (target: EventTarget | null) => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
@@ -18,14 +18,14 @@ const isWriting = (target: EventTarget | null) => target instanceof HTMLElement 
 export function UndoBar({ offered, undo, settle }: ReturnType<typeof useUndo>) {
   const dialog = useSyncExternalStore(onDialogs, topDialog);
   const bar = useRef<HTMLDivElement>(null);
-  const [held, setHeld] = useState(false);
-  useEffect(() => setHeld(false), [offered]);
+  const [isHeld, setIsHeld] = useState(false);
+  useEffect(() => setIsHeld(false), [offered]);
 
   useEffect(() => {
-    if (!offered || held) return;
-    const timer = setTimeout(settle, STAYS_MS);
+    if (!offered || isHeld) return;
+    const timer = setTimeout(settle, DISPLAY_MS);
     return () => clearTimeout(timer);
-  }, [offered, held]);
+  }, [offered, isHeld]);
 
   useEffect(() => {
     if (!offered) return;
@@ -59,13 +59,13 @@ export function UndoBar({ offered, undo, settle }: ReturnType<typeof useUndo>) {
           ref={bar}
           className="undo"
           popover="manual"
-          onPointerEnter={() => setHeld(true)}
-          onPointerLeave={() => setHeld(bar.current!.contains(document.activeElement))}
+          onPointerEnter={() => setIsHeld(true)}
+          onPointerLeave={() => setIsHeld(bar.current!.contains(document.activeElement))}
           onFocus={(event) => {
-            setHeld(true);
+            setIsHeld(true);
             if (!bar.current!.contains(event.relatedTarget as Node | null)) cameFrom.current = event.relatedTarget as HTMLElement | null;
           }}
-          onBlur={(event) => bar.current!.contains(event.relatedTarget as Node | null) || setHeld(false)}
+          onBlur={(event) => bar.current!.contains(event.relatedTarget as Node | null) || setIsHeld(false)}
           onKeyDown={(event) => {
             if (event.key !== "Escape") return;
             event.preventDefault();
@@ -73,7 +73,7 @@ export function UndoBar({ offered, undo, settle }: ReturnType<typeof useUndo>) {
             leave(settle);
           }}
         >
-          <span>{offered.said}</span>
+          <span>{offered.message}</span>
           <button className="link" aria-keyshortcuts={isMac ? "Meta+Z" : "Control+Z"} title={isMac ? "⌘Z" : "Ctrl Z"} onClick={() => leave(undo)}>Undo</button>
           <button className="icon" aria-label="Close this message" onClick={() => leave(settle)}><Icon name="close" /></button>
         </div>

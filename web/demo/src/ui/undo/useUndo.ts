@@ -3,7 +3,7 @@ import { useCallback, useRef, useState } from "react";
 /** An action that was done, and how to undo it. */
 export interface Undoable {
   /** "Dave Dyer muted" */
-  said: string;
+  message: string;
   undo: () => void;
   /** Called once when it can no longer be undone. */
   settle?: () => void;
@@ -13,7 +13,7 @@ export interface Undoable {
 export function useUndo() {
   const [offered, setOffered] = useState<Undoable | null>(null);
   const last = useRef<Undoable | null>(null);
-  const become = useCallback((next: Undoable | null) => {
+  const replace = useCallback((next: Undoable | null) => {
     last.current?.settle?.();
     last.current = next;
     setOffered(next);
@@ -24,5 +24,5 @@ export function useUndo() {
     setOffered(null);
     taken?.undo();
   }, []);
-  return { offered, offer: become as (what: Undoable) => void, settle: useCallback(() => become(null), []), undo };
+  return { offered, offer: replace as (action: Undoable) => void, settle: useCallback(() => replace(null), []), undo };
 }

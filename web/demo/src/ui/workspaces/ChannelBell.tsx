@@ -1,13 +1,14 @@
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
 import { Icon } from "../Icon";
+import { useApp } from "../appContext";
 import { ChannelNotifications } from "./ChannelNotifications";
-import { useWorkspace } from "./useWorkspace";
 
 /** In the header of a channel: shows whether it is muted, and opens its notification settings. */
-export function ChannelBell({ id, name, workspaceId }: { id: string; name: string; workspaceId: string }) {
+export function ChannelBell({ id, name }: { id: string; name: string }) {
   const [open, setOpen] = useState(false);
-  const session = useWorkspace(workspaceId)?.channels.edges.find(({ node }) => node.id === id)?.node.session ?? null;
+  const session = useView(useApp().client.channel(id)).channel?.session ?? null;
   const label = session?.muteStatus ? "Notifications, muted" : "Notifications";
   return (
     <>

@@ -1,25 +1,23 @@
+import type { Channel } from "@confab/client";
 import { useState } from "react";
 
-import { unreadIn, type ChannelView } from "../../confab/workspaces";
-import { FollowChannelDocument, MarkReadDocument, SetUnreadDocument } from "../../gql";
 import { plural } from "../format";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
 import { rightsFrom } from "../moderation/rights";
 import { useMute } from "../notifications/LevelDialog";
 import { pathTo } from "../route";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
+import { useAttempt } from "../useMutation";
+import { useApp } from "../appContext";
 import { ChannelNotifications } from "./ChannelNotifications";
-import { useArchiving } from "./useArchiving";
+import { useArchiveChannel } from "./useArchiveChannel";
 
 const HOUR_MS = 3_600_000;
 
 /** A text channel with what is unread there, and the user's settings of it. */
-export function ChannelRow({ workspaceId, channel, current }: { workspaceId: string; channel: ChannelView; current: boolean }) {
-  const [asked, setAsked] = useState(false);
-  const { id, name, topic, session } = channel;
-  const unread = unreadIn(channel);
+export function ChannelRow({ workspaceId, channel, current }: { workspaceId: string; channel: Channel; current: boolean }) {
+  const [dialog, setDialog] = useState(false);
+  const { id, name, topic, session, unreadCount: unread } = channel;
   const muted = session?.muteStatus ?? false;
   return (
     <li>
@@ -35,46 +33,36 @@ export function ChannelRow({ workspaceId, channel, current }: { workspaceId: str
         {unread > 0 && <span className={muted ? "badge muted" : "badge"} aria-label={plural(unread, "unread message")}>{unread}</span>}
         {!unread && session?.unreadStatus && <span className="badge unread" role="img" aria-label="marked as unread" />}
       </a>
-      <Menu label={`Actions for ${name}`} icon="down" items={useActions(channel, unread, muted, () => setAsked(true))} />
-      {asked && <ChannelNotifications id={id} name={name} session={session ?? null} close={() => setAsked(false)} />}
+      <Menu label={`Actions for ${name}`} icon="down" items={useActions(channel, () => setDialog(true))} />
+      {dialog && <ChannelNotifications id={id} name={name} session={session} close={() => setDialog(false)} />}
     </li>
   );
 }
 
-function useActions({ id, name, kind, session, viewerFollows, viewerPermissions }: ChannelView, unread: number, muted: boolean, ask: () => void): MenuItem[] {
-  const run = useDo();
+function useActions({ id, name, kind, session, unreadCount, viewerFollows, viewerPermissions }: Channel, ask: () => void): MenuItem[] {
+  const attempt = useAttempt();
   const mute = useMute();
-  const archive = useArchiving();
-  const { workspaces, offerUndo } = useWorld();
+  const archive = useArchiveChannel();
+  const { client, offerUndo } = useApp();
+  const isMuted = session?.muteStatus ?? false;
   const item = (label: string, run: () => void, when: boolean): MenuItem[] => (when ? [{ label, run }] : []);
-  const read = async () => {
-    const answer = await run(MarkReadDocument, { conversationId: id });
-    if (answer) workspaces.noteSession(id, answer.markRead);
-  };
-  const markUnread = async () => {
-    const answer = await run(SetUnreadDocument, { conversationId: id });
-    if (answer) workspaces.noteSession(id, answer.setUnread);
-  };
   const change = async (muted: boolean, until: string | null = null) => {
-    const before = { muted: session?.muteStatus ?? false, until: session?.mutedUntil ?? null };
-    if (await mute(id, { muted, until })) offerUndo({ said: `#${name} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void mute(id, before) });
+    const before = { muted: isMuted, until: session?.mutedUntil ?? null };
+    if (await mute(id, { muted, until })) offerUndo({ message: `#${name} ${muted ? "muted" : "unmuted"}${until ? " for an hour" : ""}`, undo: () => void mute(id, before) });
   };
-  const follow = async (follow: boolean, isUndo = false) => {
-    const answer = await run(FollowChannelDocument, { id, follow });
-    if (!answer) return;
-    workspaces.noteFollowing(answer.followChannel);
-    if (!isUndo) offerUndo({ said: follow ? `You follow #${name}` : `You no longer follow #${name}`, undo: () => void followAgain(!follow) });
+  const follow = async (follow: boolean) => {
+    if ((await attempt(client.followChannel(id, follow))) === null) return;
+    offerUndo({ message: follow ? `You follow #${name}` : `You no longer follow #${name}`, undo: () => void attempt(client.followChannel(id, !follow)) });
   };
-  const followAgain = (wanted: boolean) => follow(wanted, true);
   return [
-    ...item("Mark as read", () => void read(), unread > 0 || !!session?.unreadStatus),
-    ...item("Mark as unread", () => void markUnread(), !unread && !session?.unreadStatus),
-    ...item("Mute", () => void change(true), !muted),
-    ...item("Mute for an hour", () => void change(true, new Date(Date.now() + HOUR_MS).toISOString()), !muted),
-    ...item("Unmute", () => void change(false), muted),
+    ...item("Mark as read", () => void attempt(client.markRead(id)), unreadCount > 0 || !!session?.unreadStatus),
+    ...item("Mark as unread", () => void attempt(client.markUnread(id)), !unreadCount && !session?.unreadStatus),
+    ...item("Mute", () => void change(true), !isMuted),
+    ...item("Mute for an hour", () => void change(true, new Date(client.api.now() + HOUR_MS).toISOString()), !isMuted),
+    ...item("Unmute", () => void change(false), isMuted),
     ...item("Notifications…", ask, true),
     ...item("Follow", () => void follow(true), !viewerFollows),
-    // Unfollowing a private channel leaves it. To come back, the user needs an invitation.
+    // Unfollowing a private channel leaves it. To join again, the user needs an invitation.
     ...item("Unfollow", () => void follow(false), viewerFollows && kind === "PUBLIC"),
     ...item("Archive", () => void archive({ id, name }, true), rightsFrom(viewerPermissions)("MANAGE_CHANNELS")),
   ];

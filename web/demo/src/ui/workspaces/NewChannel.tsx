@@ -3,11 +3,11 @@ import { useState } from "react";
 import { CreateChannelDocument } from "../../gql";
 import { Dialog } from "../Dialog";
 import { go } from "../route";
-import { useDo } from "../useDo";
+import { useMutation } from "../useMutation";
 
 /** Creates a text channel, and opens it. */
 export function NewChannel({ workspaceId, close }: { workspaceId: string; close: () => void }) {
-  const run = useDo();
+  const mutate = useMutation();
   const [name, setName] = useState("");
   const [topic, setTopic] = useState("");
   const [isPrivate, setPrivate] = useState(false);
@@ -15,7 +15,7 @@ export function NewChannel({ workspaceId, close }: { workspaceId: string; close:
   const create = async () => {
     setBusy(true);
     const input = { workspaceId, name: name.trim(), kind: isPrivate ? ("PRIVATE" as const) : ("PUBLIC" as const), ...(topic.trim() && { topic: topic.trim() }) };
-    const made = await run(CreateChannelDocument, { input });
+    const made = await mutate(CreateChannelDocument, { input });
     setBusy(false);
     if (made) (close(), go({ workspaceId, conversationId: made.createChannel.id }));
   };

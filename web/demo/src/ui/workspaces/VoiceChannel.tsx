@@ -1,36 +1,33 @@
+import type { Channel, User } from "@confab/client";
+import { useView } from "@confab/client/react";
 import { useState } from "react";
 
-import type { WorkspaceParts } from "../../confab/workspaces";
-import { ModerateVoiceDocument, type UserPartsFragment, type VoicePartsFragment } from "../../gql";
+import { ModerateVoiceDocument } from "../../gql";
 import { Avatar } from "../Avatar";
 import { Icon } from "../Icon";
 import { Menu, type MenuItem } from "../Menu";
-import { useNewest } from "../presence/usePresence";
-import { useDo } from "../useDo";
-import { useWorld } from "../world";
-import { useJoined } from "./useWorkspace";
+import { useLatestUser } from "../presence/usePresence";
+import { useAttempt, useMutation } from "../useMutation";
+import { useApp } from "../appContext";
 
 interface Props {
-  workspaceId: string;
-  channel: WorkspaceParts["channels"]["edges"][number]["node"];
-  voice: ReadonlyMap<string, VoicePartsFragment>;
-  show: (user: UserPartsFragment) => void;
+  channel: Channel;
+  show: (user: User) => void;
 }
 
 /** A voice channel with the people in it, a button to join, and what a moderator may do with each of them. */
-export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
-  const { me, workspaces, tell } = useWorld();
-  const { joined } = useJoined();
+export function VoiceChannel({ channel, show }: Props) {
+  const { me, client, showToast } = useApp();
+  const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
-  const here = joined?.channelId === channel.id;
-  const states = [...voice.values()].filter(({ channelId }) => channelId === channel.id).sort((a, b) => a.joinedAt.localeCompare(b.joinedAt));
+  const here = useView(client.voiceChannelId) === channel.id;
+  const states = [...channel.voiceStates].sort((a, b) => a.joinedAt.localeCompare(b.joinedAt));
   const mayJoin = channel.viewerPermissions.includes("CONNECT");
   const join = async () => {
     setBusy(true);
-    const { error, hasMedia } = await workspaces.join({ workspaceId, channelId: channel.id });
+    const joined = await attempt(client.joinVoice(channel.id));
     setBusy(false);
-    if (error) tell(error);
-    else if (hasMedia) tell("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
+    if (joined?.url) showToast("You are in the channel. Sound needs a media client (LiveKit), which this demo does not have.");
   };
   return (
     <div className={here ? "voice-channel here" : "voice-channel"} role="group" aria-label={channel.name}>
@@ -38,7 +35,7 @@ export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
         <Icon name="speaker" />
         <h3>{channel.name}</h3>
         {here ? (
-          <button className="voice-button leave" onClick={() => void workspaces.leave()}>Leave</button>
+          <button className="voice-button leave" onClick={() => void attempt(client.leaveVoice())}>Leave</button>
         ) : (
           mayJoin && <button className="voice-button" disabled={busy} onClick={() => void join()}>Join</button>
         )}
@@ -50,11 +47,11 @@ export function VoiceChannel({ workspaceId, channel, voice, show }: Props) {
   );
 }
 
-function InVoice({ state, own, rights, show }: { state: VoicePartsFragment; own: boolean; rights: readonly string[]; show: Props["show"] }) {
-  const run = useDo();
-  const user = useNewest(state.user);
+function InVoice({ state, own, rights, show }: { state: Channel["voiceStates"][number]; own: boolean; rights: readonly string[]; show: Props["show"] }) {
+  const mutate = useMutation();
+  const user = useLatestUser(state.user);
   const { channelId } = state;
-  const moderate = (change: { mute?: boolean; deaf?: boolean; disconnect?: boolean }) => () => void run(ModerateVoiceDocument, { channelId, userId: user.id, ...change });
+  const moderate = (change: { mute?: boolean; deaf?: boolean; disconnect?: boolean }) => () => void mutate(ModerateVoiceDocument, { channelId, userId: user.id, ...change });
   const may = (right: string) => rights.includes(right) || rights.includes("ADMINISTRATOR");
   const items: MenuItem[] = [
     ...(may("MUTE_OTHERS") ? [{ label: state.mute ? "Unmute" : "Mute", run: moderate({ mute: !state.mute }) }] : []),

@@ -1,0 +1,1 @@
+"""Build of the documentation site from the documents of this repository."""
