@@ -87,7 +87,7 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 
 cluster: $(VENV)/installed-dev
 	CONFAB_TEST_REDIS=cluster $(BIN)/python -m pytest $(PARALLEL) $(ON_CLUSTER)
-	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions tests/api/checking tests/files/blobs \
+	CONFAB_TEST_SHARDED=1 $(BIN)/python -m pytest $(PARALLEL) tests/subscriptions tests/api/checking tests/api/retention tests/files/blobs \
 		$(addprefix tests/api/,$(addsuffix .py,messages/test_sending messages/test_idempotency messages/test_editing messages/test_recalling messages/test_revising \
 		messages/test_history receipts/test_receipts groups/test_groups groups/test_joining sessions/test_sessions \
 		channels/test_following channels/test_managing_channels channels/test_members_of_channels channels/test_sending_to_channels \

@@ -26,6 +26,7 @@ from server.embedded import EmbeddedServers, RunningServers, ports
 from server.settings import UNLIMITED, Settings, load_settings, variable
 from store.files.blobs.s3_signing import S3Options
 from store.redis.cluster_url import parse_cluster_url
+from tests.browser.programs import failed_once
 from tests.cluster.nodes import redis_cluster
 from tests.files.blobs.moto_server import moto_server
 from tests.targeting import Watch, as_sharded
@@ -96,6 +97,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the checks of browser programs that passed although they failed in one of two runs."""
+    lines = failed_once(terminalreporter.getreports("passed"))
+    if lines:
+        terminalreporter.section("checks that failed in one of two runs", yellow=True)
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -53,7 +53,10 @@ EXCEPTIONS: dict[str, str] = {
     "workspaces {'pn.a'": "changes of rights of servers that died are looked for once a second (policy_changes.py)",
     "workspaces {'op': True": "open workspaces are listed on every shard, one page on each (workspace_store.py)",
     "workspaces {'del': {'$lte'": "deleted workspaces are looked for every ten seconds (workspace_removal.py)",
+    "workspaces {'rd': {'$lte'": "workspaces whose retention is due are looked for every 15 seconds (retention.py)",
     "sessions {'ch':": "the sessions of a deleted channel are looked for on every shard (channel_contents.py)",
+    "conversations {'k': 'P', 'fo'": "private conversations whose messages expire are looked for (retention.py)",
+    "conversations {'k': 'G', 'fo'": "groups whose messages expire are looked for (retention.py)",
     "conversations {'tp':": "threads of a conversation are listed on every shard, one page on each (thread_lists.py)",
     "conversations {'_id': {'$gt'": "a check goes through all conversations (store/checking/objects.py)",
     "workspaces {'_id': {'$gt'": "a check goes through all workspaces (store/checking/objects.py)",
@@ -208,10 +211,13 @@ def _is_targeted(collection: str, name: str, query: Document) -> bool:
         rest = {field: value for field, value in query.items() if field != "$or"}
         if all(_is_targeted(collection, name, rest | branch) for branch in query["$or"]):
             return True
+    first = query.get(next(iter(SHARD_KEYS[collection])))
+    if name == "delete" and collection in RANGED and _is_of_one_owner(first):
+        # Many rows of one owner.
+        return True
     if name in {"update", "delete", "findAndModify"}:
         # A write of one document goes to exactly one shard.
         return all(_is_equal(query.get(field)) for field in SHARD_KEYS[collection])
-    first = query.get(next(iter(SHARD_KEYS[collection])))
     if _is_equal(first) or (isinstance(first, Mapping) and "$in" in first):
         return True
     return collection in RANGED and _is_of_one_owner(first)

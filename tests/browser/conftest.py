@@ -14,12 +14,12 @@ from redis.cluster import RedisCluster
 from resolvers.push.services.vapid import VapidKey
 from server.cli.dev import development_settings
 from server.demo.seed import seed_demo
-from tests.browser.programs import Outcome, run_program
+from tests.browser.programs import Outcomes, has_failed, run_again_if_failed, run_program
 from tests.conftest import own_database, own_prefix
 from tests.server.served_app import serving_app
 
-Outcomes = Callable[[str], Awaitable[dict[str, Outcome]]]
-"""Results of a program's checks, by sentence."""
+OutcomesOf = Callable[[str], Awaitable[Outcomes]]
+"""Returns the results of a program's checks."""
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +29,21 @@ def outcomes(
     _mongo_janitor: MongoClient[dict[str, Any]],
     _redis_janitor: Redis | RedisCluster,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Outcomes:
-    """Run a program at the first request for it, each on a new Confab."""
-    found: dict[str, dict[str, Outcome]] = {}
+) -> OutcomesOf:
+    """Run a program at the first request for it, each run on a new Confab."""
+    found: dict[str, Outcomes] = {}
 
-    async def of(program: str) -> dict[str, Outcome]:
+    async def run(program: str) -> Outcomes:
+        pictures = tmp_path_factory.mktemp(program)
+        async with serve_development(mongo_url, redis_url, _mongo_janitor, _redis_janitor) as url:
+            made = await run_program(program, url, pictures)
+        if has_failed(made):
+            print(f"Pictures of what was seen: {pictures}")
+        return made
+
+    async def of(program: str) -> Outcomes:
         if program not in found:
-            pictures = tmp_path_factory.mktemp(program)
-            async with serve_development(mongo_url, redis_url, _mongo_janitor, _redis_janitor) as url:
-                found[program] = await run_program(program, url, pictures)
-            if any(outcome.error is not None for outcome in found[program].values()):
-                print(f"Pictures of what was seen: {pictures}")
+            found[program] = await run_again_if_failed(lambda: run(program))
         return found[program]
 
     return of

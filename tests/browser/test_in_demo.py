@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.browser.conftest import Outcomes
-from tests.browser.programs import PROGRAMS, checks_of, why_not
+from tests.browser.conftest import OutcomesOf
+from tests.browser.programs import PROGRAMS, checks_of, report_outcome, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
 
@@ -20,7 +22,8 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("program", "sentence"), CHECKS)
-async def test_in_a_browser(program: str, sentence: str, outcomes: Outcomes) -> None:
+async def test_in_a_browser(
+    program: str, sentence: str, outcomes: OutcomesOf, record_property: Callable[[str, object], None]
+) -> None:
     outcome = (await outcomes(program))[sentence]
-    if outcome.error is not None:
-        pytest.fail(outcome.error, pytrace=False)
+    report_outcome(outcome, record_property)

@@ -73,7 +73,7 @@ async def _run(databases: FaultyDatabases, bundle: Path, folder: Path, *, seed: 
                 await faults.run(time.monotonic() + seconds, FaultPlan(rest=4.0, reach=0.5))
             program.stdin.write(b"end\n")
             lines = []
-            async with asyncio.timeout(300):
+            async with asyncio.timeout(900):
                 async for line in program.stdout:
                     lines.append(line.decode())
                     print(lines[-1], end="")

@@ -6,7 +6,7 @@ import { createClient, privateId } from "../web/client/index.mjs";
 import { CuttableSocket } from "./package_parts.mjs";
 import { jwt, sleep } from "./scenario.mjs";
 
-const { CONFAB_PORTS, CONFAB_SEED = "1", CONFAB_PAUSE_MS = "1000", CONFAB_PATIENCE_MS = "60000" } = process.env;
+const { CONFAB_PORTS, CONFAB_SEED = "1", CONFAB_PAUSE_MS = "1000", CONFAB_PATIENCE_MS = "300000" } = process.env;
 const ports = CONFAB_PORTS.split(",").map(Number);
 const PEOPLE = ["ann", "ben", "carol", "dave"];
 const DEVICES = 2;

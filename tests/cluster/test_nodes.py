@@ -26,6 +26,7 @@ from subscriptions.realtime.mailboxes import MailboxEvent, QueueBudget
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
 from tests.mailboxes import next_item
+from tests.waiting import TIMEOUT_SECONDS
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 
@@ -151,7 +152,7 @@ async def test_messages_are_sent_and_received_while_their_slots_move(cluster: Ow
         assert [edge.node.text for edge in page.edges] == [f"{number}" for number in range(1, min(sent, 100) + 1)]
         # It receives events again from the node to which its channel moved.
         await send_message(one.app, ANNA, NewMessage(BEN, None, "last"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 item = await next_item(mailbox)
                 if (

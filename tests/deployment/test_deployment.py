@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import ON_CLUSTER, folder_in_memory
 from tests.deployment.local_deployment import PROXY_PATH, Deployment, client, deployed
 from tests.protocol.peer import Peer, open_socket
+from tests.waiting import TIMEOUT_SECONDS
 
 pytestmark = [
     pytest.mark.skipif(
@@ -97,12 +98,12 @@ async def test_message_reaches_subscribers_on_both_servers(
             http.stream("POST", "/graphql", json={"query": LIVE}, headers={"accept": "text/event-stream"})
         )
         lines = stream.aiter_lines()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while "CaughtUp" not in await anext(lines):
                 pass
         assert (await send(alice, "to all")).json()["data"]
         assert [await next_message(peer) for peer in peers] == ["to all"] * 2
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while "to all" not in await anext(lines):
                 pass
 

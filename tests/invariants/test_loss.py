@@ -20,6 +20,7 @@ from store.redis.cache import Call
 from subscriptions.realtime.mailboxes import Lagged, QueueBudget
 from tests.invariants.conftest import World, counted_unread
 from tests.mailboxes import next_item
+from tests.waiting import TIMEOUT_SECONDS
 
 PEOPLE = [f"p{n}" for n in range(3)]
 DEVICES = 4
@@ -141,7 +142,7 @@ async def test_another_server_finishes_the_outbox_of_a_dead_one(world: World, ho
         await _leave_behind(dead, reserved, how_far)
         mailbox = early or await living.app.hub.attach(UserId("ben"), QueueBudget(10))
         assert await living.housekeeper.sweep(range(1024), idle_ms=0) == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             item = await next_item(mailbox)
         assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
         session = await living.app.store.sessions.find(UserId("ben"), reserved.message.conversation)
@@ -168,7 +169,7 @@ async def test_housekeeping_finishes_the_outbox_and_detects_a_lost_redis(
             item = await next_item(mailbox)
             assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
         world.flush_redis()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             assert isinstance(await next_item(mailbox), Lagged)
 
 

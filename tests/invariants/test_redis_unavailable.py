@@ -18,7 +18,7 @@ from tests.api.client import SEND, cancel_tasks, message_input, private_id
 from tests.api.workspaces.calls import add_members, create_workspace
 from tests.api.workspaces.role_calls import add_channel, overwrite, permissions_in
 from tests.invariants.two_servers import TwoServers
-from tests.waiting import wait_for
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 
 async def test_without_redis_everything_but_live_events_goes_on(deployment: TwoServers) -> None:
@@ -227,7 +227,7 @@ async def test_an_event_delivered_as_redis_goes_away_shows_the_state_of_mongodb(
 
     viewer = TrackedViewer(Caller(UserId(alice), CallerRole.USER, 0.0))
     trips = one.services.app.store.mongo.trips
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert one.services.engine._event_slots.try_start(UserId(alice))
         rendered = await one.services.engine.execute_event(show, None, viewer, UserId(alice))
     assert orjson.loads(rendered) == {"data": {"seq": 1}}
@@ -256,12 +256,12 @@ async def test_a_request_begun_with_redis_and_ended_without_has_its_effects_at_o
     late(store.commits, "commit")
     late(store.session_rows, "write")
     writes = asyncio.gather(other.send(alice, bob, "spanning", idempotencyKey="k"), other.pin(bob, talk))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(waiting) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await deployment.lose_redis()
     gone.set()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         sent, _ = await writes
     assert (await one.send(alice, bob, "spanning", idempotencyKey="k"))["message"]["id"] == sent["message"]["id"]
     await deployment.bring_redis_back()

@@ -13,6 +13,7 @@ from subscriptions.transport.connection_limits import ConnectionLimits
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest
 from subscriptions.transport.host import Host
 from subscriptions.transport.websocket import TransportLimits
+from tests.protocol.serving import PATIENCE
 
 
 def ticks(n):
@@ -32,7 +33,7 @@ class OperationScript:
         self.reached[step].set()
 
     async def until(self, step):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await self.reached[step].wait()
 
     async def execute(self, request, context):
@@ -200,7 +201,7 @@ async def test_events_are_closed_however_their_subscription_ends(server, engine,
         await peer.complete("s")
     elif end == "close":
         await peer.socket.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await events.closed.wait()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schema.execution.slices import Slices
+from tests.waiting import TIMEOUT_SECONDS
 
 
 async def test_users_take_turns_and_other_tasks_run_between_slices() -> None:
@@ -40,7 +41,7 @@ async def test_a_cancelled_wait_does_not_block_the_others() -> None:
     for task in tasks[:2]:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.wait_for(slices.next("b"), 5)
+    await asyncio.wait_for(slices.next("b"), TIMEOUT_SECONDS)
 
 
 async def test_a_pause_follows_each_slice_while_operations_of_others_are_in_progress(

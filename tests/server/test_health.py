@@ -10,6 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 from server.observability.health import health_routes
+from tests.protocol.serving import PATIENCE
 
 
 def client(check: Callable[[], Awaitable[Mapping[str, str | None]]]) -> httpx.AsyncClient:
@@ -54,7 +55,7 @@ async def test_failing_or_hanging_check_is_not_ready_and_leaks_nothing(
 ) -> None:
     monkeypatch.setattr("server.observability.health.CHECK_TIMEOUT_SECONDS", 0.05)
     async with client(check) as http:
-        response = await asyncio.wait_for(http.get("/readyz"), 5)
+        response = await asyncio.wait_for(http.get("/readyz"), PATIENCE)
     assert response.status_code == 503
     assert "hunter2" not in response.text
 
@@ -62,7 +63,7 @@ async def test_failing_or_hanging_check_is_not_ready_and_leaks_nothing(
 @pytest.mark.parametrize("check", [all_well, redis_gone, broken, stuck])
 async def test_liveness_does_not_depend_on_databases(check: Callable[[], Awaitable[dict[str, str | None]]]) -> None:
     async with client(check) as http:
-        response = await asyncio.wait_for(http.get("/healthz"), 5)
+        response = await asyncio.wait_for(http.get("/healthz"), PATIENCE)
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 

@@ -14,6 +14,7 @@ from resolvers.users.callers import Caller
 from server.http.request import MediaType, parse_accept
 from store.base.errors import StoreError
 from subscriptions.transport.engine import GraphQLRequest, Json
+from tests.protocol.serving import PATIENCE
 from tests.server.tokens import NOW, SECRET, bearer
 
 GRAPHQL = "application/graphql-response+json"
@@ -289,7 +290,7 @@ async def test_mutation_completes_after_its_request_is_cancelled(side: Any) -> N
         await request
     assert side.engine.finished == 0
     side.engine.gate.set()
-    await asyncio.wait_for(side.endpoint.drain(), 5)
+    await asyncio.wait_for(side.endpoint.drain(), PATIENCE)
     assert side.engine.finished == 1
 
 
@@ -303,7 +304,7 @@ async def test_query_is_cancelled_with_its_request(side: Any) -> None:
     with pytest.raises(asyncio.CancelledError):
         await request
     side.engine.gate.set()
-    await asyncio.wait_for(side.endpoint.drain(), 5)
+    await asyncio.wait_for(side.endpoint.drain(), PATIENCE)
     assert side.engine.finished == 0
 
 

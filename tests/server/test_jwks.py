@@ -18,6 +18,7 @@ from resolvers.base.errors import Unauthenticated, Unavailable
 from server.auth.authenticator import TOKEN_CACHE_SECONDS, Authenticator
 from server.auth.jwks import MIN_FETCH_INTERVAL_SECONDS, REFRESH_SECONDS, JwksError, parse_jwks
 from server.settings import Settings, SettingsError
+from tests.protocol.serving import PATIENCE
 from tests.server.jwks_server import JwksServer, jwk, serving_keys
 from tests.server.tokens import NOW, SECRET, b64, claims, hmac_token
 
@@ -173,7 +174,7 @@ async def test_fetched_keys_stay_in_force_while_the_provider_is_away(
     provider.status = 500
     clock.now += REFRESH_SECONDS + 1
     assert (await remote.authenticate(known)).user_id == "alice"
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         for _ in itertools.takewhile(lambda _: provider.requests < 2, itertools.count()):
             await asyncio.sleep(0.005)
     assert (await remote.authenticate(token(ED_KEY, "EdDSA", "one", sub="bob"))).user_id == "bob"
@@ -187,7 +188,7 @@ async def test_withdrawn_key_invalidates_cached_tokens(
     await remote.authenticate(known)
     provider.keys = [jwk(EC_KEY, "two")]
     clock.now += REFRESH_SECONDS + 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         # The current keys are used until the new ones are fetched.
         with pytest.raises(Unauthenticated):
             for n in itertools.count():

@@ -17,7 +17,7 @@ from server.cli.serve import bind
 from server.http.client_limits import ClientLimits
 from server.process.graceful_shutdown import GracefulShutdown
 from server.process.uvicorn_shutdown import HttpProtocol
-from tests.protocol.serving import serving, until
+from tests.protocol.serving import PATIENCE, serving, until
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux alone has it")
@@ -44,7 +44,7 @@ async def test_connection_without_a_request_is_closed(monkeypatch: pytest.Monkey
         async def what_comes(sent: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(sent)
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE):
                 come = await reader.read(12)
             writer.close()
             return come
@@ -59,7 +59,7 @@ async def test_stopping_server_answers_and_closes_the_connection() -> None:
         await send({"type": "http.response.body"})
 
     config = uvicorn.Config(answer, http=HttpProtocol, lifespan="off", log_config=None)
-    async with serving(config) as served, asyncio.timeout(5):
+    async with serving(config) as served, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
         writer.write(request)

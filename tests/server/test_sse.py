@@ -260,13 +260,13 @@ async def test_client_that_does_not_read_is_disconnected(side: Any) -> None:
     assert not side.streams.count
 
 
-@limits(send_timeout_seconds=5, close_timeout_seconds=0.02)
+@limits(send_timeout_seconds=120, close_timeout_seconds=0.02)
 async def test_client_that_does_not_read_does_not_delay_the_end(side: Any) -> None:
     peer = await opened(side)
     peer.take_nothing()
     side.engine.streams[0].put(b"{}")
     await asyncio.sleep(0.01)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await side.streams.drain()
     await peer.ended()
 

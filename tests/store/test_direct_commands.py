@@ -17,6 +17,7 @@ from store.mongo.client import Mongo
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.direct_connection import DirectConnection, PendingCommand, encode_command
 from store.mongo.read_queue import ReadQueue
+from tests.waiting import TIMEOUT_SECONDS
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ async def test_a_reply_that_cannot_be_decoded_fails_its_caller_alone(mongo: Mong
     whole[whole.index(b"abcd")] = 0xFF
     connection.data_received(bytes(whole))
     with pytest.raises(bson.errors.InvalidBSON):
-        await asyncio.wait_for(pending.reply, 5)
+        await asyncio.wait_for(pending.reply, TIMEOUT_SECONDS)
     assert connection.is_usable
 
 

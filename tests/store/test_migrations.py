@@ -26,6 +26,7 @@ from store.mongo.indexes import OPTIONAL, REQUIRED
 from store.mongo.migrations import Batch, Migration, Migrator, NewerData, check_version
 from tests.server.served_app import serving_app
 from tests.server.tokens import SECRET
+from tests.waiting import TIMEOUT_SECONDS
 
 ROWS, SIZE = 25, 10
 
@@ -93,7 +94,7 @@ async def test_one_process_at_a_time_migrates(mongo: Mongo) -> None:
 
     migrations = [Migration(2, "things get a two", slow)]
     first = asyncio.create_task(Migrator(mongo, migrations, rest=0).run())
-    await asyncio.wait_for(at_work.wait(), 5)
+    await asyncio.wait_for(at_work.wait(), TIMEOUT_SECONDS)
     second = Migrator(mongo, migrations, rest=0)
     assert not await second.run()
     assert [progress.is_running for progress in await second.list_progress()] == [True]
@@ -202,7 +203,7 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         assert not services.opened.is_set()
         assert (await services.check())["start"]
         gates["messages"].set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await services.opened.wait()
         # The index is requested once, for any number of checks.
         assert built[:2] == [("c", "b", "s"), ("c", "t", "l")]

@@ -14,6 +14,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.writes import Update, Write
+from tests.waiting import TIMEOUT_SECONDS
 
 
 @pytest.fixture(params=["pymongo", "motor"])
@@ -83,7 +84,7 @@ async def test_calls_made_together_count_as_one_round_trip(mongo: Mongo) -> None
     both_under_way = asyncio.Barrier(2)
 
     async def find() -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await both_under_way.wait()
         return await mongo.find("things", {})
 
@@ -119,7 +120,7 @@ async def test_a_transaction_that_meets_a_locked_row_ends_when_any_call_would(
 
     holding = asyncio.create_task(holder.transaction(hold))
     await locked.wait()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         with pytest.raises(Unreachable):
             await hasty.transaction(meet)
     go_on.set()

@@ -18,6 +18,7 @@ from store.redis.calls import encode_command
 from store.redis.pipeline_pool import PipelinePool
 from store.scripts import read_scripts
 from tests.conftest import of_one_redis
+from tests.waiting import TIMEOUT_SECONDS
 
 pytestmark = of_one_redis
 
@@ -105,7 +106,7 @@ def pipelines_to(url: str, timeout_seconds: float) -> PipelinePool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -208,7 +209,7 @@ async def test_callers_wait_for_a_silent_redis_no_longer_than_the_timeout(relay:
     sent = asyncio.create_task(pool.run([echo("sent")]))
     await until(lambda: any(b"sent" in piece for piece in relay.pieces))
     waiting = [asyncio.create_task(pool.run([echo("waiting")])) for _ in range(3)]
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         failures = await asyncio.gather(sent, *waiting, return_exceptions=True)
     assert all(isinstance(failure, Exception) for failure in failures)
     relay.release()
@@ -226,14 +227,14 @@ async def test_closing_a_cache_fails_its_callers(cache: Cache, relay: Relay) -> 
 
 
 async def test_closing_a_pool_while_it_opens_a_connection_fails_its_callers(redis_url: str) -> None:
-    pool = pipelines_to(redis_url, 5)
+    pool = pipelines_to(redis_url, 3 * TIMEOUT_SECONDS)
     # One turn of the loop queues the call, the next one starts to open a connection.
     asked = asyncio.create_task(pool.run([PING]))
     for turns in range(3):
         await asyncio.sleep(0)
         if turns == 1:
             await pool.close()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         with pytest.raises(RedisConnectionError):
             await asked
 
@@ -245,8 +246,8 @@ async def test_any_failure_to_open_a_connection_reaches_the_caller(
         raise ValueError("no such protocol")
 
     monkeypatch.setattr(Connection, "connect", fail)
-    pool = pipelines_to(redis_url, 5)
-    async with asyncio.timeout(1):
+    pool = pipelines_to(redis_url, 3 * TIMEOUT_SECONDS)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         with pytest.raises(RedisConnectionError, match="no such protocol"):
             await pool.run([PING])
     await pool.close()

@@ -26,6 +26,7 @@ from store.sessions.script_constants import MUTE_ENDED_ENTRY, script_literals
 from store.sessions.session import Session
 from store.store import Store
 from subscriptions.realtime.events.sessions import SessionChanged
+from tests.waiting import TIMEOUT_SECONDS
 
 ANNA, BEN, CARA = UserId("anna"), UserId("ben"), UserId("cara")
 SAMPLES: dict[type, Any] = {bool: True, int: 7, str: "some text"}
@@ -55,7 +56,7 @@ def sample(name: str) -> Any:
 async def settle(services: Services) -> None:
     """Wait until all messages have reached all members."""
     app = services.app
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while app.delivery.in_flight or app.bus.pending_sends:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

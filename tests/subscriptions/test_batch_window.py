@@ -6,6 +6,7 @@ import asyncio
 import time
 
 from subscriptions.delivery.batch_window import BatchWindow
+from tests.waiting import TIMEOUT_SECONDS
 
 EVER = 30.0
 
@@ -33,14 +34,14 @@ async def test_the_wait_ends_with_the_last_reservation_failed_or_not() -> None:
     await asyncio.wait(tasks[:1])
     assert not waiting.done()
     arrivals[1].set()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, TIMEOUT_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.wait_for(window.wait(EVER), 1)
+    await asyncio.wait_for(window.wait(EVER), TIMEOUT_SECONDS)
 
 
 async def test_waiting_for_a_missing_reservation_stops_at_the_deadline() -> None:
     window = BatchWindow()
     with window:
         began = time.monotonic()
-        await asyncio.wait_for(window.wait(0.005), 1)
+        await asyncio.wait_for(window.wait(0.005), TIMEOUT_SECONDS)
         assert time.monotonic() - began >= 0.004

@@ -28,12 +28,13 @@ from subscriptions.realtime.outgoing_events import OutgoingEvents
 from subscriptions.transport.engine import Json
 from tests.conftest import send_to_redis
 from tests.mailboxes import next_item
+from tests.waiting import TIMEOUT_SECONDS
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 
 
 async def _next_text(mailbox: Mailbox) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         item = await next_item(mailbox)
     assert isinstance(item, MailboxEvent)
     assert isinstance(item.event, MessageCreated)
@@ -119,7 +120,7 @@ async def test_events_in_several_parts_are_the_same_for_all_recipients(
             await services.app.store.cache.one(
                 Call("PUBLISH", (), (services.app.store.keys.channel(services.app.hub.server), frame))
             )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while len(received.get(BEN, ())) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
     assert [event.message.seq for event in received[ANNA] if isinstance(event, MessageCreated)] == [1, 2]
@@ -147,7 +148,7 @@ async def test_a_large_batch_is_delivered_in_order_and_in_several_turns(
                 await asyncio.sleep(0)
 
         async def receive_all(seqs: range) -> None:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while len(received) < len(seqs):  # noqa: ASYNC110
                     await asyncio.sleep(0)
             assert [seq for seq, _ in received] == list(seqs)

@@ -25,6 +25,7 @@ from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import Item, Lagged, Mailbox, MailboxEvent, Position, QueueBudget
 from subscriptions.realtime.user_hub import UserHub
 from tests.mailboxes import next_item
+from tests.waiting import TIMEOUT_SECONDS
 
 _names = itertools.count()
 
@@ -87,7 +88,7 @@ class HubUser:
         return [_text(item) for item in [await self.next() for _ in range(count)]]
 
     async def next(self) -> Item:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await next_item(self.mailbox)
 
     async def hears_nothing_more(self) -> None:

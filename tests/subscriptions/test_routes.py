@@ -19,6 +19,7 @@ from subscriptions.realtime import hub, server_silence
 from subscriptions.realtime.mailboxes import Mailbox, MailboxEvent, QueueBudget
 from subscriptions.realtime.server_silence import SILENCE_SECONDS, ServerSilence
 from tests.mailboxes import next_item
+from tests.waiting import TIMEOUT_SECONDS
 
 _names = itertools.count()
 _WRITER = UserId("writer")
@@ -57,7 +58,7 @@ async def _routes(services: Services, user: UserId) -> dict[str, int]:
 
 
 async def _is_heard(mailbox: Mailbox) -> bool:
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         return isinstance(await next_item(mailbox), MailboxEvent)
 
 
@@ -103,7 +104,7 @@ async def test_a_state_whose_lock_holder_died_is_found_by_the_check(services: Se
     store = services.app.store
     await store.cache.one(Call("HSET", store.keys.user(user), ("held", "dead:1")))
     await services.app.hub.check_feeds()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert not isinstance(await next_item(mailbox), MailboxEvent)
     services.app.hub.detach(mailbox)
 

@@ -194,7 +194,7 @@ async def test_a_name_that_is_never_resolved_delays_no_other(
         await wait_for(lambda: asked >= 2)
         await create_webhook(api, admin(), endpoint.url)
         await api.send(alice, others[0])
-        await endpoint.wait_for(1, within=8)
+        await endpoint.wait_for(1)
     finally:
         ended.set()
 
@@ -239,8 +239,7 @@ async def test_slow_endpoints_leave_places_to_others(
         await slow.wait_for_attempts(4)
         await create_webhook(api, admin(), endpoint.url)
         await api.send(alice, bob, "last")
-        # The slow ones have events for at least 20 s.
-        await endpoint.wait_for(1, within=8)
+        await endpoint.wait_for(1)
         assert len(slow.received) < 4 * 60
 
 

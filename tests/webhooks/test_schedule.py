@@ -103,7 +103,7 @@ async def test_a_success_of_another_conversation_does_not_end_a_pause(clocked: C
     assert len(endpoint.received) == 3
     endpoint.decide = lambda _: 200
     await clocked.advance(700)
-    await endpoint.wait_for(4, within=10)
+    await endpoint.wait_for(4)
 
 
 async def test_gone_pauses_at_once_and_redelivering_resumes(clocked: ClockedApi, endpoint: Endpoint) -> None:

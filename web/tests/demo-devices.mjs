@@ -34,11 +34,12 @@ check("a message sent on the left appears on the right as one's own", async () =
 });
 
 check("messages received while the conversation is open stay read on both", async () => {
-  await send("dave", "alice", "And this?");
-  for (const device of [left, right]) {
-    await article(device, "And this?").waitFor();
-    await saysNot(device, "Dave Dyer", /unread/);
-  }
+  const { seq, conversationId } = await send("dave", "alice", "And this?");
+  for (const device of [left, right]) await article(device, "And this?").waitFor();
+  // The rows say nothing for a moment before they are unread, too.
+  const readSeq = async () => (await ask("alice", "query($id: ID!) { session(conversationId: $id) { readSeq } }", { id: conversationId })).session.readSeq;
+  await eventually(async () => assert.equal(await readSeq(), seq));
+  for (const device of [left, right]) await saysNot(device, "Dave Dyer", /unread/);
   for (const device of [left, right]) await openSession(device, "Carol Cook");
 });
 

@@ -1,7 +1,7 @@
 // What is in and below a message of the demo: its markup, and reactions.
 import assert from "node:assert/strict";
 
-import { check, complained, demo, eventually, isAccessible, open, PHONE, run, send } from "./harness.mjs";
+import { ask, check, complained, demo, eventually, isAccessible, open, PHONE, run, send } from "./harness.mjs";
 import { act, article, log, openSession } from "./pages.mjs";
 
 let alice, bob;
@@ -61,6 +61,24 @@ check("one's own reaction is taken back with a click, and the others stay after 
   await eventually(async () => assert.deepEqual(await labels(bob, "Important"), ["❤️ 1: You (own)", "😂 1: Alice Archer"]));
   await alice.reload();
   await eventually(async () => assert.deepEqual(await labels(alice, "Important"), ["❤️ 1: Bob Baker", "😂 1: You (own)"]));
+});
+
+check("a message that was seen is read, also if the conversation is left at once", async () => {
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await alice.context().route("**/graphql", async (route) => {
+    if (route.request().postData()?.includes("markRead")) await held;
+    await route.continue();
+  });
+  await openSession(alice, "Dave Dyer");
+  await send("dave", "alice", "The first to be seen");
+  await article(alice, "The first to be seen").waitFor();
+  const { seq, conversationId } = await send("dave", "alice", "The second to be seen");
+  await article(alice, "The second to be seen").waitFor();
+  await openSession(alice, "Carol Cook");
+  release();
+  const readSeq = async () => (await ask("alice", "query($id: ID!) { session(conversationId: $id) { readSeq } }", { id: conversationId })).session.readSeq;
+  await eventually(async () => assert.equal(await readSeq(), seq));
 });
 
 check("nothing complained", () => assert.deepEqual(complained(), []));

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 
 import { ask, check, complained, demo, eventually, fitsItsWidth, isAccessible, PHONE, run, send } from "./harness.mjs";
-import { act, article, box, confirm, isActive, openSession } from "./pages.mjs";
+import { act, article, box, confirm, isActive, log, openSession } from "./pages.mjs";
 
 let alice, bob, general, question;
 
@@ -254,11 +254,14 @@ check("opening a thread keeps its message in view", async () => {
   const first = await send("bob", "alice", "A message that many words follow");
   for (let count = 1; count <= 8; count += 1) await send("bob", "alice", `${count}: ${"many words that wrap on a narrow screen ".repeat(8)}`);
   await sendReply("alice", first.id, "Too many");
+  await article(bob, "8: many words").waitFor(); // The list scrolls to each own message.
   await line(bob, "A message that many words follow").scrollIntoViewIfNeeded();
   await line(bob, "A message that many words follow").click();
   await reply(bob, "Too many").waitFor();
-  const [list, shown] = await Promise.all([bob.getByRole("log", { name: "Messages" }).boundingBox(), line(bob, "A message that many words follow").boundingBox()]);
-  assert.ok(shown.y >= list.y && shown.y + shown.height <= list.y + list.height + 1, JSON.stringify({ list, shown }));
+  await eventually(async () => {
+    const [list, shown] = await Promise.all([log(bob).boundingBox(), line(bob, "A message that many words follow").boundingBox()]);
+    assert.ok(shown.y >= list.y && shown.y + shown.height <= list.y + list.height + 1, JSON.stringify({ list, shown }));
+  });
 });
 
 check("an unknown thread says so", async () => {

@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.client import Api, gather_all
 from tests.api.threads.calls import LIST
+from tests.waiting import TIMEOUT_SECONDS
 
 
 async def test_parts_of_several_threads_are_counted_at_the_same_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +28,7 @@ async def test_parts_of_several_threads_are_counted_at_the_same_time(api: Api, m
         begun.append(arguments)
         if len(begun) == len(parents):
             both_wait.set()
-        await asyncio.wait_for(both_wait.wait(), 10)
+        await asyncio.wait_for(both_wait.wait(), TIMEOUT_SECONDS)
         return await count(*arguments)
 
     monkeypatch.setattr(lists, "count_replies", wait_for_both)

@@ -333,6 +333,8 @@ async def test_an_endpoint_that_hangs_delays_no_other(
         task.cancel()
     await asyncio.wait(waiting)
     # Turns of cancelled pushes are free again.
+    monkeypatch.setattr(exchange, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(exchange, "PUSH_SECONDS", 60.0)
     again = Subscription(f"http://localhost:{server.port}/push")
     results = await asyncio.gather(*(service.send(again.address, MESSAGE) for _ in range(20)))
     assert {result.outcome for result in results} == {PushOutcome.ACCEPTED}

@@ -78,7 +78,7 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
     [messages, line, me],
   );
   const indexOf = (seq: number | undefined) => (seq === undefined ? -1 : rows.findIndex((row) => seqOf(row) === seq));
-  const { box, head, virtualizer, atEnd, below, tabStop, holdRow, onScroll, onKeyDown, toEnd } = useMessageScrolling({
+  const { box, head, virtualizer, atEnd, below, tabStop, holdRow, pressRow, onScroll, onKeyDown, toEnd } = useMessageScrolling({
     rows,
     me,
     firstNewIndex: indexOf(firstNew?.seq),
@@ -112,7 +112,7 @@ function Rows({ rows, label, above, messages, outgoing: _outgoing, heldMessages:
             const message = "message" in row ? row.message : null;
             const isNew = message === firstNew && !!message;
             return (
-              <div key={key} ref={virtualizer.measureElement} className="message-row" data-index={index} onFocus={() => holdRow(row.key)} onBlur={() => holdRow(null)}>
+              <div key={key} ref={virtualizer.measureElement} className="message-row" data-index={index} onPointerDown={() => pressRow(row.key)} onFocus={() => holdRow(row.key)} onBlur={() => holdRow(null)}>
                 {message && "newDay" in row && row.newDay && <p className="day"><span>{row.newDay}</span></p>}
                 {isNew && <p className="new-messages"><span>New messages</span></p>}
                 <RowContent

@@ -37,7 +37,7 @@ const PADDING_END_PX = 16;
  *
  * Guarantees: rows that are added, removed or measured above do not move the visible ones. At the end, the view stays at the end when a
  * message arrives, or when the list becomes lower. But unseen messages do not push the line "New messages" off the screen. A row that
- * has the focus stays in the document.
+ * has the focus stays in the document. When the list becomes narrower, the row that the user clicked or focused last stays on the screen.
  */
 export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, target, show, watched, fromEnd, onSeen, loadOlder, loadNewer }: Options) {
   const box = useRef<HTMLDivElement>(null);
@@ -47,6 +47,8 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
   const [tabStop, setTabStop] = useState<string | null>(null);
   const before = useRef({ opened: false, last: "", atEnd: true, live: false });
   const heldRow = useRef<string | null>(null);
+  /** The row that was clicked or focused last, as long as it is on the screen. */
+  const usedRow = useRef<string | null>(null);
   const focusNext = useRef<string | null>(null);
   const shown = useRef<Target | null>(null);
   const seen = useRef(-1);
@@ -122,6 +124,14 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     isTold.current = true;
     virtualizer.options.scrollPaddingStart = 0;
     virtualizer.scrollToIndex(index, { align });
+  };
+
+  const itemOfUsedRow = () => virtualizer.getVirtualItems().find(({ key }) => key === usedRow.current);
+  const forgetUsedRow = () => {
+    if (usedRow.current === null) return;
+    const item = itemOfUsedRow();
+    const top = box.current!.scrollTop; // A row may be clicked before the virtualizer's own offset is up to date.
+    if (!item || item.end <= top || item.start >= top + height()) usedRow.current = null;
   };
 
   /** The seq of the last row whose end is on the screen or above it, as far as rows are measured. */
@@ -212,11 +222,17 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
   });
   useEffect(() => () => cancelAnimationFrame(looking.current), []);
 
-  // The composer grows, a keyboard opens, the window is resized.
+  // The composer grows, a keyboard opens, a thread is opened, the window is resized.
   useEffect(() => {
-    const observer = new ResizeObserver(() => before.current.atEnd && toEnd());
-    observer.observe(box.current!);
     const element = box.current!;
+    let width = element.clientWidth;
+    const observer = new ResizeObserver(() => {
+      const used = element.clientWidth === width ? undefined : itemOfUsedRow();
+      width = element.clientWidth;
+      if (used) toRow(used.index, "auto");
+      else if (before.current.atEnd) toEnd();
+    });
+    observer.observe(element);
     const settle = () => void (settlesUntil.current = 0);
     const inputs = ["wheel", "touchstart", "pointerdown", "keydown"] as const;
     inputs.forEach((each) => element.addEventListener(each, settle, { passive: true }));
@@ -253,8 +269,14 @@ export function useMessageScrolling({ rows, me, firstNewIndex, targetIndex, targ
     holdRow: (key: string | null) => {
       heldRow.current = key;
       if (key !== null) setTabStop(key);
+      usedRow.current = key ?? usedRow.current;
     },
-    onScroll: () => check(virtualizer.scrollOffset ?? 0),
+    /** For a press on a row: not every browser gives the focus to a clicked button. */
+    pressRow: (key: string) => void (usedRow.current = key),
+    onScroll: () => {
+      forgetUsedRow();
+      check(virtualizer.scrollOffset ?? 0);
+    },
     onKeyDown,
     toEnd: () => {
       const { scrollTop, scrollHeight, clientHeight } = box.current!;

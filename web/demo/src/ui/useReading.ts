@@ -17,23 +17,33 @@ export function useMarkRead(session: SessionPartsFragment | null, watched: boole
   const [seen, setSeen] = useState(-1);
   const [tries, setTries] = useState(0);
   const busy = useRef(false);
+  const sent = useRef(-1);
+  const waiting = useRef<(() => void) | null>(null);
   const due = session !== null && watched && online && (seen > session.readSeq || (session.unreadStatus && seen >= 0));
 
   useEffect(() => {
-    if (!due || busy.current) return;
-    busy.current = true;
+    waiting.current = null;
+    if (!due) return;
     const upToSeq = Math.max(seen, session.readSeq);
-    void client
-      .mutation(MarkReadDocument, { conversationId: session.conversation.id, upToSeq })
-      .toPromise()
-      .then(({ error }) => {
-        const wait = error ? AGAIN_MS : TOGETHER_MS;
-        setTimeout(() => {
-          busy.current = false;
-          if (!error || isRetryable(error)) setTries((count) => count + 1);
-        }, wait);
-      });
+    const mark = () => {
+      sent.current = upToSeq;
+      return client.mutation(MarkReadDocument, { conversationId: session.conversation.id, upToSeq }).toPromise();
+    };
+    if (busy.current) {
+      if (upToSeq > sent.current) waiting.current = () => void mark();
+      return;
+    }
+    busy.current = true;
+    void mark().then(({ error }) => {
+      const wait = error ? AGAIN_MS : TOGETHER_MS;
+      setTimeout(() => {
+        busy.current = false;
+        if (!error || isRetryable(error)) setTries((count) => count + 1);
+      }, wait);
+    });
   }, [due, seen, tries]);
+  // The user has left: a mark that waits for the one before is sent at once.
+  useEffect(() => () => waiting.current?.(), []);
 
   return (seq: number) => setSeen((now) => Math.max(now, seq));
 }
