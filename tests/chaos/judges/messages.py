@@ -66,7 +66,9 @@ def duplicated(record: Record) -> Iterator[Violation]:
         ids = answered | stored[user, text]
         if len(ids) > 1 or len(copies[user, text]) > len(ids):
             spans = [(t.id, t.invoked, t.answered, t.code) for t in tries]
-            yield Violation("duplicated", f"{text!r} of {user} is {sorted(ids)}, answered {sorted(answered)}; tries {spans}")
+            yield Violation(
+                "duplicated", f"{text!r} of {user} is {sorted(ids)}, answered {sorted(answered)}; tries {spans}"
+            )
 
 
 def vanished(record: Record) -> Iterator[Violation]:
