@@ -44,6 +44,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             raise _conflict()
         original = await _find_original(app, existing)
         if original is not None:
+            check_same_input(message, original)
             return original
         waited = loop.time() - began
         is_late = waited > _MAX_UNRESERVED_WAIT_SECONDS and not await _has_place(app, existing)

@@ -250,6 +250,7 @@ async def _send_in_turn(app: Confab, message: Message, new: NewMessage, destinat
         raise
     if reserved is None:
         original = await wait_for_duplicate(app, message)
+        check_same_input(message, original)
         await app.delivery.complete_copy(original)
         return SendResult(original, await find_sender_session(app, original), replayed=True)
     if not reserved.sender_cached and message.is_read_by_sender:

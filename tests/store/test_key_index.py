@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from store.base.ids import ConversationId, MessageId, UserId
 from store.deployment.sharding import shard
+from store.messages.key_owners import KeyOwners
+from store.messages.message import Message, MessageKind
 from store.mongo.client import Document, Mongo
-from store.mongo.collections import MESSAGES
+from store.mongo.collections import MESSAGES, at_place
 from store.mongo.indexes import ensure_indexes
 
 
@@ -24,6 +27,24 @@ async def test_repeated_keys_are_left_to_their_newest_messages(mongo_url: str, m
     assert released == {1: 1}
     outcome = await mongo._database[MESSAGES].index_information()
     assert outcome["u_1_ik_1_ir_1"]["unique"]
+    await mongo.close()
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+async def test_owners_of_keys_are_found_by_an_index(
+    mongo_url: str, mongo_database_name: str, monkeypatch: pytest.MonkeyPatch, is_sharded: bool
+) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name)
+    await mongo.ping()
+    monkeypatch.setattr(Mongo, "is_sharded", is_sharded)
+    await ensure_indexes(mongo)
+    message = Message(
+        MessageId(1), ConversationId("p_a_b"), UserId("a"), MessageKind.TEXT, "once", 1, 1, key="k", digest="d"
+    )
+    query = {"$or": [at_place(message.conversation, 1), KeyOwners(mongo).query(message)]}
+    plan = str((await mongo._database[MESSAGES].find(query).explain())["queryPlanner"]["winningPlan"])
+    assert "COLLSCAN" not in plan
+    assert "'ik'" in plan
     await mongo.close()
 
 
