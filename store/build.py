@@ -47,6 +47,7 @@ from store.jobs.job_store import JobStore
 from store.messages.commit_store import CommitStore
 from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
+from store.messages.key_owners import KeyOwners
 from store.messages.message_origins import OriginStore
 from store.messages.message_store import MessageStore
 from store.messages.newest_messages import NewestMessages
@@ -265,6 +266,7 @@ def build_store(
         reply_boundaries=ReplyBoundaries(mongo),
         outbox=outbox,
         commits=CommitStore(mongo, keys, flag_reports),
+        key_owners=KeyOwners(mongo),
         revisions=revisions,
         copies=copies,
         embeds=EmbedStore(mongo),

@@ -40,6 +40,7 @@ from store.jobs.job_store import JobStore
 from store.messages.commit_store import CommitStore
 from store.messages.copy_store import CopyStore
 from store.messages.idempotency_claims import ClaimStore
+from store.messages.key_owners import KeyOwners
 from store.messages.message_store import MessageStore
 from store.messages.newest_messages import NewestMessages
 from store.messages.outbox.outbox_store import OutboxStore
@@ -130,6 +131,7 @@ class Store:
     reply_boundaries: ReplyBoundaries
     outbox: OutboxStore
     commits: CommitStore
+    key_owners: KeyOwners
     revisions: RevisionStore
     copies: CopyStore
     embeds: EmbedStore

@@ -44,6 +44,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             raise _conflict()
         original = await _find_original(app, existing)
         if original is not None:
+            check_same_input(message, original)
             return original
         waited = loop.time() - began
         is_late = waited > _MAX_UNRESERVED_WAIT_SECONDS and not await _has_place(app, existing)
@@ -52,6 +53,12 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             return await _check_mongo(app, message, existing, uses_fallback=uses_fallback)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def check_same_input(message: Message, original: Message) -> None:
+    """Raise IdempotencyConflict if the key of a message was used with another input for a stored message."""
+    if original.digest != message.digest:
+        raise _conflict()
 
 
 async def wait_for_duplicate(app: Confab, message: Message) -> Message:
@@ -66,8 +73,11 @@ async def wait_for_duplicate(app: Confab, message: Message) -> Message:
         if sent is not None:
             return (await asyncio.shield(sent)).message
         found = await app.store.messages.find_in_conversation(message.conversation, message.id)
-        if found is not None:
+        if found is not None and found.key == message.key:
             return found
+        if found is not None and (owner := await _find_by_key(app, message)) is not None:
+            # MongoDB refused the message, because it had another one with the key.
+            return owner
         await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
     raise Unavailable("the message is not stored yet; send it again with the same idempotencyKey")
 
@@ -97,7 +107,7 @@ async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fall
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
     if message.key is None or not (uses_fallback or store.deployment.redis_lost_at_ms >= day_ago):
         return claim.message
-    original = await store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
+    original = await _find_by_key(app, message)
     if original is None or original.digest is None:
         stored = None if uses_fallback else await store.claims.find_in_mongo(message.sender, message.key)
         return stored.message if stored is not None and stored.digest == claim.digest else claim.message
@@ -106,6 +116,14 @@ async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fall
     if original.digest != claim.digest:
         raise _conflict()
     return original
+
+
+async def _find_by_key(app: Confab, message: Message) -> Message | None:
+    """Return the message that MongoDB has with a message's key, from the last day."""
+    if message.key is None:
+        return None
+    day_ago = app.store.clock.now_ms() - CLAIM_MS
+    return await app.store.messages.find_by_key(message.conversation, message.sender, message.key, day_ago)
 
 
 def _conflict() -> IdempotencyConflict:

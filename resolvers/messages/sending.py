@@ -28,7 +28,7 @@ from resolvers.conversations.access import left_conversation, no_conversation
 from resolvers.messages.attaching import check_attachments, claim_files
 from resolvers.messages.channel_sending import reserve_in_channel
 from resolvers.messages.given_embeds import check_given_embeds
-from resolvers.messages.idempotency import claim_message, wait_for_duplicate
+from resolvers.messages.idempotency import check_same_input, claim_message, wait_for_duplicate
 from resolvers.messages.mention_errors import mentioned_outsider
 from resolvers.messages.new_messages import (
     NewMessage,
@@ -250,12 +250,20 @@ async def _send_in_turn(app: Confab, message: Message, new: NewMessage, destinat
         raise
     if reserved is None:
         original = await wait_for_duplicate(app, message)
+        check_same_input(message, original)
         await app.delivery.complete_copy(original)
         return SendResult(original, await find_sender_session(app, original), replayed=True)
     if not reserved.sender_cached and message.is_read_by_sender:
         # The sender's old read position is needed to notify the senders of the messages that become read.
         await app.store.sessions.load(message.sender)
     sent = await app.delivery.send(reserved)
+    if sent.message.id != message.id:
+        # Another request with the key was faster. Redis has lost the claim of one of the two.
+        if claimed is not None:
+            await app.store.message_files.release(claimed)
+        check_same_input(message, sent.message)
+        await app.delivery.complete_copy(sent.message)
+        return SendResult(sent.message, await find_sender_session(app, sent.message), replayed=True)
     app.previews.begin(sent.message)
     return SendResult(sent.message, sent.sender.session, replayed=False)
 

@@ -36,7 +36,7 @@ SYSTEM_TEXTS = {
 """Texts of SYSTEM messages about an erased user, without the name that they contained. Most clients show
 texts of their own."""
 
-_KEY_FIELDS = (_M.KEY, _M.DIGEST)
+_KEY_FIELDS = (_M.KEY, _M.KEY_RELEASED, _M.DIGEST)
 _CONTENT_FIELDS = (_M.TEXT, _M.METADATA, _M.EMBEDS, _M.ATTACHMENTS, _M.REACTIONS, _M.MENTIONS)
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
 
 from store.base.counters import SECONDS, SIZES, Histogram
 from store.base.errors import Unreachable
-from store.base.ids import ConversationId
+from store.base.ids import ConversationId, UserId
 from store.conversations.conversation_fields import ConversationField
 from store.conversations.heads import head_writes
+from store.messages.key_owners import KeyOwners, keeps_key
 from store.messages.message import CommittedMessage, Message, ReservedMessage, message_from
 from store.messages.message_fields import MessageField
 from store.messages.message_origins import OriginStore
+from store.messages.revision_store import COUNT_RECALLED, is_counted_reply
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, RECEIPTS, SESSIONS, at_place
 from store.mongo.writes import Write
@@ -33,6 +38,7 @@ class CommitStore:
         self._mongo = mongo
         self._keys = keys
         self._origins = OriginStore(mongo)
+        self._key_owners = KeyOwners(mongo)
         self.sizes = Histogram(SIZES)
         self.seconds = Histogram(SECONDS)
 
@@ -50,7 +56,8 @@ class CommitStore:
                 writes follow when the places are known, in a second round trip.
 
         Returns:
-            The durable messages, and those that need another place because MongoDB has another message there.
+            The durable messages, and those that MongoDB refused: it has another message at the place, or with the
+            sender's idempotency key (`KeyOwners.find`). Copies of refused replies are in neither.
 
         Raises:
             Unreachable: The outcome is not known.
@@ -95,7 +102,7 @@ class CommitStore:
     async def _resolve(
         self, batch: Sequence[ReservedMessage], collided: set[int], timestamps_ms: Sequence[int]
     ) -> tuple[list[CommittedMessage], list[ReservedMessage]]:
-        """Separate messages that an earlier attempt stored from messages whose place is taken."""
+        """Separate messages that an earlier attempt stored from messages whose place or key another one has."""
         messages = [batch[i].message for i in collided]
         found = await self._find_collisions(messages)
         ids = {m.id for m in messages}
@@ -104,8 +111,11 @@ class CommitStore:
         stored = {row[MessageField.ID]: message_from(row) for row in own_rows}
         heads = await self._find_head_seqs({row[MessageField.CONVERSATION] for row in own_rows})
         occupied = {(row[MessageField.CONVERSATION], row[MessageField.SEQ]): row for row in found}
+        owners = _key_owners(found)
         durable: list[CommittedMessage] = []
         displaced: list[ReservedMessage] = []
+        may_use_key: list[int] = []
+        copies_of_refused = set[int]()
         for i, reserved in enumerate(batch):
             message = reserved.message
             if i not in collided:
@@ -116,20 +126,63 @@ class CommitStore:
                 in_head = heads.get(message.conversation, 0) >= placed.seq
                 at_ms = message.created_at_ms if in_head else timestamps_ms[i]
                 durable.append(CommittedMessage(replace(reserved, message=placed), at_ms))
+            elif (owner := owners.get((message.sender, message.key))) is not None:
+                if not keeps_key(owner, message):
+                    may_use_key.append(i)
+                    continue
+                displaced.append(reserved)
+                copies_of_refused.add(message.copy_id or 0)
             elif (message.conversation, message.seq) in occupied:
                 displaced.append(reserved)
             else:
-                raise Unreachable("the message at a taken place is not on a majority of servers yet")
+                raise Unreachable("the message at a taken place, or with a used key, is not on a majority yet")
         await self._take_back_mentions(displaced, occupied)
         # A report names the place of its message.
         await self._flag_reports.take_back(reserved.message for reserved in displaced)
-        return durable, displaced
+        if may_use_key:
+            for i in may_use_key:
+                await self._key_owners.release(batch[i].message)
+            again = await self._commit([batch[i] for i in may_use_key], [timestamps_ms[i] for i in may_use_key], True)
+            durable, displaced = durable + again[0], displaced + again[1]
+        durable = [each for each in durable if each.reserved.message.id not in copies_of_refused]
+        return durable, [each for each in displaced if each.message.id not in copies_of_refused]
 
     async def _find_collisions(self, messages: Sequence[Message]) -> list[Document]:
-        """Return the rows that have the messages' ids or places."""
+        """Return the rows that have the messages' ids, places or keys."""
         places = [at_place(m.conversation, m.seq) for m in messages]
         by_id = [{MessageField.CONVERSATION: m.conversation, MessageField.ID: int(m.id)} for m in messages]
-        return await self._mongo.find(MESSAGES, {"$or": [*by_id, *places]})
+        by_key = [self._key_owners.query(m) for m in messages if m.key is not None]
+        return await self._mongo.find(MESSAGES, {"$or": [*by_id, *places, *by_key]})
+
+    async def store_emptied(self, message: Message) -> bool:
+        """Store a message that was emptied at its place, or empty it there. Return False if another message is there.
+
+        May be repeated. Raises Unreachable.
+        """
+        at = {MessageField.ID: int(message.id)} | at_place(message.conversation, message.seq)
+        document = message.to_document()
+
+        async def work(session: Any) -> None:
+            row = await self._mongo.find_one(MESSAGES, at, session=session)
+            if row is None:
+                await self._mongo.insert_one(MESSAGES, document, session=session)
+            elif MessageField.RECALLED_AT in row:
+                return
+            else:
+                update: Document = {"$set": {name: value for name, value in document.items() if name not in at}}
+                if content := {name: "" for name in row if name not in document}:
+                    update["$unset"] = content
+                await self._mongo.find_one_and_update(MESSAGES, at, update, session=session)
+            if is_counted_reply(message):
+                thread = {"_id": message.conversation}
+                await self._mongo.find_one_and_update(CONVERSATIONS, thread, [COUNT_RECALLED], session=session)
+
+        try:
+            await self._mongo.transaction(work)
+        except DuplicateKeyError:
+            return False
+        await self._origins.save([message])
+        return True
 
     async def _find_head_seqs(self, conversations: set[str]) -> dict[str, int]:
         if not conversations:
@@ -141,7 +194,7 @@ class CommitStore:
     async def _take_back_mentions(
         self, displaced: Sequence[ReservedMessage], occupied: Mapping[tuple[ConversationId, int], Document]
     ) -> None:
-        placed = [(r, occupied[r.message.conversation, r.message.seq]) for r in displaced]
+        placed = [(r, occupied.get((r.message.conversation, r.message.seq), {})) for r in displaced]
         heads = [update for r, occupant in placed for update in head_writes.unmention_updates(r.message, occupant)]
         rows = [update for r, occupant in placed for update in row_writes.unmention_updates(r, occupant)]
         if heads:
@@ -176,6 +229,12 @@ def without_flag(committed: CommittedMessage) -> CommittedMessage:
     if reserved.message.flag is None:
         return committed
     return replace(committed, reserved=replace(reserved, message=reserved.message._replace(flag=None)))
+
+
+def _key_owners(rows: Sequence[Document]) -> dict[tuple[UserId, str | None], Message]:
+    """Return the messages that own their keys, by sender and key."""
+    owners = [row for row in rows if MessageField.KEY in row and MessageField.KEY_RELEASED not in row]
+    return {(owner.sender, owner.key): owner for owner in map(message_from, owners)}
 
 
 def _read_mark(message: Message) -> ReceiptMark:

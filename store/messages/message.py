@@ -161,6 +161,23 @@ class Message(NamedTuple):
             self.id, self.conversation, self.sender, self.kind, None, self.seq, recalled_at_ms=self.created_at_ms
         )
 
+    def emptied(self) -> Message:
+        """Return the message as one that was recalled at once: it has its place, and no content, key or mention."""
+        return Message(
+            self.id,
+            self.conversation,
+            self.sender,
+            self.kind,
+            None,
+            self.seq,
+            self.n,
+            recalled_at_ms=self.created_at_ms,
+            recalled_by=self.sender,
+            system_event=self.system_event,
+            parent_seq=self.parent_seq,
+            author=self.author,
+        )
+
     def is_newer_than(self, other: Message) -> bool:
         """Return whether this is a later state of the same message, apart from its reactions.
 

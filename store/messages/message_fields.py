@@ -42,6 +42,8 @@ class MessageField:
     """Of the copy of a reply: `BroadcastOf.to_stored`."""
     KEY = "ik"
     """Idempotency key."""
+    KEY_RELEASED = "ir"
+    """The message's own id, once its key may stand for another message. MongoDB only."""
     DIGEST = "ih"
     """Digest of the input that the key was sent with."""
     METADATA = "md"

@@ -125,7 +125,7 @@ def entry_fields(message: Message, kind: RevisionKind) -> list[str | int | bytes
     return [part for pair in fields.items() for part in pair]
 
 
-_COUNT_RECALLED = {
+COUNT_RECALLED = {
     "$set": {ConversationField.RECALLED: {"$add": [{"$ifNull": [f"${ConversationField.RECALLED}", 0]}, 1]}}
 }
 """Stage of the update of a thread, one of whose replies is recalled."""
@@ -210,7 +210,7 @@ class RevisionStore:
         while True:
             recalled = await self._recall_not_pinned(message, fields, audit, at_ms)
             if recalled is None:
-                counted = [_COUNT_RECALLED] if is_counted_reply(message) else []
+                counted = [COUNT_RECALLED] if is_counted_reply(message) else []
                 recalled = await self._pins.recall_pinned(message, fields, at_ms, counted, audit)
             if recalled is not None or not await self._is_recallable(message):
                 return recalled
@@ -233,7 +233,7 @@ class RevisionStore:
                 await self._mongo.insert_many(AUDIT, audit, session=session)
             if is_counted_reply(message):
                 thread = {"_id": message.conversation}
-                await self._mongo.find_one_and_update(CONVERSATIONS, thread, [_COUNT_RECALLED], session=session)
+                await self._mongo.find_one_and_update(CONVERSATIONS, thread, [COUNT_RECALLED], session=session)
 
         await self._mongo.transaction(work)
         return recalled

@@ -43,10 +43,7 @@ def _translate_outside(session: Any) -> AbstractContextManager[None]:
 
 
 class Mongo:
-    """One database.
-
-    `trips` and `background_trips` count round trips (see `count_trips`). Calls made through `gather` count once.
-    """
+    """One database. `trips` and `background_trips` count round trips; calls made through `gather` count once."""
 
     def __init__(
         self,
@@ -110,8 +107,7 @@ class Mongo:
         if self._direct is not None:
             await self._direct.close()
         with timeout(1.0):
-            closing = self._client.close()
-            if closing is not None:
+            if (closing := self._client.close()) is not None:
                 await closing
 
     @property
@@ -127,8 +123,7 @@ class Mongo:
     async def run_admin(self, command: Mapping[str, Any]) -> Document:
         """Run a command on the `admin` database and return its result. Raises Unreachable."""
         with translate_errors():
-            answer: Document = await self._client.admin.command(command)
-        return answer
+            return dict(await self._client.admin.command(command))
 
     async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
         """Run calls concurrently and return their results. Counts as one round trip.
@@ -174,6 +169,12 @@ class Mongo:
         with translate_errors(), timeout(None):
             # As durable as writes. The default would wait for members that are down.
             await self._database[collection].create_indexes(list(indexes), commitQuorum="majority")
+
+    async def drop_index(self, collection: str, name: str) -> None:
+        """Drop an index if it exists. Raises Unreachable."""
+        with translate_errors():
+            if name in await self._database[collection].index_information():
+                await self._database[collection].drop_index(name)
 
     async def find(
         self,
@@ -393,8 +394,7 @@ class Mongo:
         try:
             with translate_errors():
                 started = self._client.start_session()
-                session = await started if self._motor else started
-                async with session:
+                async with await started if self._motor else started as session:
                     await session.with_transaction(within)
         finally:
             _grouped.reset(token)

@@ -5,6 +5,15 @@ from __future__ import annotations
 PLACE = (("c", 1), ("b", 1), ("s", 1))
 """Fields of the unique index of `messages`: conversation, bucket, seq."""
 
+BY_KEY = (("u", 1), ("ik", 1))
+"""Fields of the index of `messages` for idempotency keys on a sharded cluster: sender, key."""
+
+OWNED_KEY = (*BY_KEY, ("ir", 1))
+"""Fields of the unique index of `messages` for idempotency keys: sender, key, mark of a released key."""
+
+OWNED_KEY_IN_BUCKET = (("c", 1), ("b", 1), *OWNED_KEY)
+"""Fields of the unique index for idempotency keys on a sharded cluster, where it has to begin with the shard key."""
+
 BY_CHUNK = (("files_id", 1), ("n", 1))
 """Fields of the unique index of chunks of blobs: blob, position."""
 

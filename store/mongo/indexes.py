@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
 
 import structlog
 from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError
 
 from store.base.errors import StoreError, Unreachable
 from store.mongo.client import Mongo
@@ -57,6 +60,7 @@ from store.mongo.index_fields import (
     BY_HELD_UNTIL,
     BY_JOB_DUE,
     BY_JOB_USER,
+    BY_KEY,
     BY_LINE,
     BY_LINE_DUE,
     BY_LINKS_DUE,
@@ -86,18 +90,36 @@ from store.mongo.index_fields import (
     BY_TIDYING,
     BY_WEBHOOK_OWNER,
     BY_WEBHOOK_WORKSPACE,
+    OWNED_KEY,
+    OWNED_KEY_IN_BUCKET,
     PENDING_SINCE,
     PIN_NOTED_AT,
     PLACE,
 )
+from store.mongo.writes import Update, Write
 
 _log = structlog.get_logger()
 
 _COMPRESSED = {"wiredTiger": {"configString": "block_compressor=snappy"}}
 """Options of an index whose blocks are compressed. By default MongoDB compresses only beginnings of keys."""
 
-REQUIRED = ((MESSAGES, IndexModel(list(PLACE), unique=True)),)
+_WITH_KEY = {"ik": {"$exists": True}}
+
+_PLACES = (MESSAGES, IndexModel(list(PLACE), unique=True))
+_OWNED_KEYS = IndexModel(list(OWNED_KEY), unique=True, partialFilterExpression=_WITH_KEY)
+
+REQUIRED = (_PLACES, (MESSAGES, _OWNED_KEYS))
 """Have to exist before the first write."""
+
+REQUIRED_IF_SHARDED = (
+    _PLACES,
+    (MESSAGES, IndexModel(list(BY_KEY), partialFilterExpression=_WITH_KEY)),
+    (MESSAGES, IndexModel(list(OWNED_KEY_IN_BUCKET), unique=True, partialFilterExpression=_WITH_KEY)),
+)
+"""The same on a sharded cluster, where a unique index has to begin with the shard key."""
+
+NOT_IF_SHARDED = str(_OWNED_KEYS.document["name"])
+"""Name of the index of `messages` that has to be dropped before they are sharded."""
 
 OPTIONAL = (
     # The first ones: searches name these indexes, so they fail until both exist. After an upgrade the collection is
@@ -105,7 +127,6 @@ OPTIONAL = (
     # It has an entry for each term of each row: compressed it takes a quarter of the bytes, for the same CPU.
     (SEARCH, IndexModel(list(BY_TERM), storageEngine=_COMPRESSED)),
     (SEARCH, IndexModel(list(BY_NEWEST))),
-    (MESSAGES, IndexModel([("u", 1), ("ik", 1)], partialFilterExpression={"ik": {"$exists": True}})),
     # Few messages have links that were not fetched yet.
     (MESSAGES, IndexModel(list(BY_LINKS_DUE), sparse=True)),
     # Few messages are edited.
@@ -187,7 +208,8 @@ _RETRY_SECONDS = 30.0
 
 async def ensure_indexes(mongo: Mongo) -> None:
     """Create all indexes and wait for their builds, however long they take. Raises Unreachable."""
-    for collection, indexes in _by_collection((*REQUIRED, *OPTIONAL, *BLOBS)):
+    await _ensure_required(mongo)
+    for collection, indexes in _by_collection((*OPTIONAL, *BLOBS)):
         await mongo.ensure_indexes(collection, indexes)
 
 
@@ -209,7 +231,7 @@ class Indexes:
             self._required_build = asyncio.create_task(self._build_required())
         done, _ = await asyncio.wait({self._required_build}, timeout=_MAX_WAIT_SECONDS)
         if not done:
-            raise Unreachable("the unique index of messages is being built")
+            raise Unreachable("the unique indexes of messages are being built")
         building, self._required_build = self._required_build, None
         building.result()
         if self._optional_build is None:
@@ -225,8 +247,8 @@ class Indexes:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _build_required(self) -> None:
-        for collection, indexes in _by_collection(REQUIRED):
-            await self._mongo.ensure_indexes(collection, indexes)
+        await self._mongo.ping()
+        await _ensure_required(self._mongo)
 
     async def _build_optional(self) -> None:
         for collection, indexes in _by_collection(self._optional):
@@ -237,6 +259,33 @@ class Indexes:
                 except StoreError as error:
                     _log.warning("index_not_built", collection=collection, reason=str(error))
                     await asyncio.sleep(_RETRY_SECONDS)
+
+
+async def _ensure_required(mongo: Mongo) -> None:
+    for collection, indexes in _by_collection(REQUIRED_IF_SHARDED if mongo.is_sharded else REQUIRED):
+        try:
+            await mongo.ensure_indexes(collection, indexes)
+        except DuplicateKeyError:
+            await _release_repeated_keys(mongo)
+            await mongo.ensure_indexes(collection, indexes)
+
+
+async def _release_repeated_keys(mongo: Mongo) -> None:
+    """Leave each idempotency key to the newest message that was stored with it while the unique index was missing."""
+    fields = {"_id": "$_id", "c": "$c", "b": "$b", "s": "$s"}
+    pipeline: list[dict[str, Any]] = [
+        {"$match": _WITH_KEY | {"ir": None}},
+        {"$group": {"_id": {"u": "$u", "ik": "$ik"}, "rows": {"$push": fields}, "count": {"$sum": 1}}},
+        {"$match": {"count": {"$gt": 1}}},
+    ]
+    repeated = [
+        row
+        for group in await mongo.aggregate(MESSAGES, pipeline)
+        for row in sorted(group["rows"], key=itemgetter("_id"))[:-1]
+    ]
+    if repeated:
+        _log.warning("repeated_keys_released", messages=len(repeated))
+        await mongo.write([Write.updates(MESSAGES, [Update(row, {"$set": {"ir": row["_id"]}}) for row in repeated])])
 
 
 def _by_collection(indexes: Iterable[tuple[str, IndexModel]]) -> list[tuple[str, list[IndexModel]]]:

@@ -34,6 +34,7 @@ from store.mongo.collections import (
     WORKSPACES_OF,
 )
 from store.mongo.index_fields import BY_CHUNK, BY_NEWEST, PLACE
+from store.mongo.indexes import NOT_IF_SHARDED
 
 SHARD_KEYS: Mapping[str, Mapping[str, int | str]] = {
     USERS: {"_id": "hashed"},
@@ -95,6 +96,9 @@ def shell_lines(database: str) -> list[str]:
         elif collection == MESSAGES:
             place = ", ".join(f"{name}: {order}" for name, order in PLACE)
             lines.append(f'db.getSiblingDB("{database}").{collection}.createIndex({{ {place} }}, {{ unique: true }})')
+            # A replica set has it. A collection with a unique index can be sharded only by the fields it begins with.
+            own, index = f'db.getSiblingDB("{database}").{collection}', NOT_IF_SHARDED
+            lines.append(f'if ({own}.getIndexes().some(({{ name }}) => name == "{index}")) {own}.dropIndex("{index}")')
         lines.append(f'sh.shardCollection("{database}.{collection}", {{ {fields} }})')
     return lines
 

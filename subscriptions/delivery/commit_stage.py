@@ -17,6 +17,7 @@ from store.base.tasks import end_tasks
 from store.channels.channel_mentions import has_mentions, mentions_by_name_only
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.commit_store import without_flag
+from store.messages.idempotency_claims import Claim
 from store.messages.message import CommittedMessage, Message, ReservedMessage
 from store.messages.outbox.outbox_store import Refusal, SlowModeWait
 from store.redis.request_scope import RequestScope
@@ -158,7 +159,10 @@ class CommitStage:
         (timestamp,) = self._timestamps.take(1)
 
         async def write(_is_retry: bool) -> tuple[int | None]:
-            return (await store.groups.commit(reserved, timestamp),)
+            at_ms = await store.groups.commit(reserved, timestamp)
+            if at_ms is None and await store.key_owners.release(reserved.message):
+                at_ms = await store.groups.commit(reserved, timestamp)
+            return (at_ms,)
 
         try:
             written = await self._retry_until_confirmed([message], write)
@@ -220,11 +224,18 @@ class CommitStage:
                 pause = min(2 * pause, longest)
 
     async def _reserve_again(self, message: InFlightMessage) -> None:
-        """Reserve another seq for a message: MongoDB has another message at its seq, so Redis was behind."""
+        """Reserve another seq for a message: MongoDB has another message at its seq, so Redis was behind.
+
+        If MongoDB has another message with its idempotency key, this one is not stored.
+        """
         store, old = self._store, message.reserved
         conversation = old.message.conversation
         try:
             with RequestScope():
+                owner = await store.key_owners.find(old.message)
+                if owner is not None:
+                    await self._give_way(message, owner)
+                    return
                 message_without_place = old.message.with_place(0, 0)._replace(parent_seq=0)
                 if old.change is None:
                     await store.conversations.drop(conversation, old.message.seq)
@@ -247,6 +258,38 @@ class CommitStage:
         _log.info("message_reserved_again", conversation=conversation, was=old.message.seq, seq=reserved.message.seq)
         message.reserved = reserved
         self.begin(message)
+
+    async def _give_way(self, message: InFlightMessage, owner: Message) -> None:
+        """Answer the sender of a refused message with the one that owns its key. Empty the message and its copy."""
+        refused = message.reserved.message
+        _log.info("message_sent_before", conversation=refused.conversation, seq=refused.seq, owner=owner.seq)
+        claim = Claim(owner.id, owner.conversation, owner.digest or "", owner.seq)
+        await self._store.claims.replace(refused.sender, refused.key or "", claim)
+        copy = self._in_flight.find(refused.copy_id or 0)
+        if copy is None and message.reserved.copy is not None:
+            copy = self._in_flight.add(message.reserved.copy, recovered=True)
+        if copy is not None and copy.committed is None:
+            await self._empty(copy, owner)
+        await self._empty(message, owner)
+
+    async def _empty(self, message: InFlightMessage, owner: Message) -> None:
+        """Answer with the owner of the key, and deliver the message without content unless another has its place.
+
+        Later messages may be counted from its place, so without a message there all unread counts would be wrong.
+        """
+        store, old = self._store, message.reserved
+        emptied = old.message.emptied()
+        is_stored = await store.commits.store_emptied(emptied)
+        if old.change is not None or not is_stored:
+            await store.cache.one(store.outbox.clear_call(old))
+        await store.conversations.drop(emptied.conversation)
+        self._in_flight.answer_with(message, owner)
+        if is_stored:
+            message.reserved = replace(old, message=emptied, change=None, notified=(), copy=None)
+            message.recovered = True
+            self.queue.push([message])
+        else:
+            self._in_flight.remove(message)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from store.base.errors import StoreError, Superseded, Unreachable
 from store.base.ids import UserId
 from store.messages.message import CommittedMessage, Message, ReservedMessage
-from store.sessions.apply_results import ApplyResult
+from store.sessions.apply_results import NOT_CACHED, ApplyResult
 from store.sessions.changes import LoggedChange
 from subscriptions.realtime.events.groups import GroupChanged
 from subscriptions.realtime.events.messages import MessageCreated
@@ -21,7 +21,10 @@ _SHARED_AFTER_SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A durable message, and the change of its sender's session (NOT_CACHED: the session is not in Redis)."""
+    """A durable message, and the change of its sender's session (NOT_CACHED: the session is not in Redis).
+
+    The message has another id than the one that was to be sent if it was sent before with the same idempotency key.
+    """
 
     message: Message
     sender: ApplyResult
@@ -106,6 +109,11 @@ class InFlightMessages:
         """Answer the sender: the message is durable."""
         if not message.sent.done():
             message.sent.set_result(Sent(message.reserved.message, sender))
+
+    def answer_with(self, message: InFlightMessage, original: Message) -> None:
+        """Answer the sender with another durable message, which has the same idempotency key."""
+        if not message.sent.done():
+            message.sent.set_result(Sent(original, NOT_CACHED))
 
     def give_up(self, message: InFlightMessage, error: StoreError) -> None:
         """Raise an error to the sender: the outcome is unknown. The message stays in the outbox."""

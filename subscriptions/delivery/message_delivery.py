@@ -16,6 +16,7 @@ from typing import NamedTuple
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId
 from store.base.tasks import end_tasks
+from store.channels.channel_mentions import has_mentions
 from store.messages.copy_store import make_copy, with_reactions_row
 from store.messages.message import Message, ReservedMessage
 from store.redis.request_scope import RequestScope, discard_request_cache
@@ -100,15 +101,16 @@ class MessageDelivery:
     async def send(self, reserved: ReservedMessage, *, recovered: bool = False) -> Sent:
         """Make a reserved message durable and deliver it. Cancelling the caller does not stop the delivery.
 
-        The copy of a broadcast reply is delivered as a message of its own. Without a change of the followers, both are
-        in the same batch. Else the copy follows when the reply is durable.
+        The copy of a broadcast reply is delivered as a message of its own. Normally both are in the same batch. With a
+        change of the followers, or if the reply waits for what its mentions need, the copy follows the durable reply.
 
         Args:
             reserved: The message.
             recovered: True if another server began its delivery.
 
         Returns:
-            The message, and the sender's session after it. The copy is durable too.
+            The message, and the sender's session after it. The copy is durable too. If MongoDB has another message with
+            the sender's idempotency key, that one: then this one was not stored.
 
         Raises:
             Unreachable: The commit was not confirmed in time. The message may be durable, and may be delivered later.
@@ -119,8 +121,10 @@ class MessageDelivery:
         message = self._begin(reserved, recovered=recovered)
         try:
             if reserved.copy is not None:
-                if reserved.change is not None:
-                    await asyncio.shield(message.sent)
+                if reserved.change is not None or _may_be_refused_later(reserved.message):
+                    sent = await asyncio.shield(message.sent)
+                    if sent.message.id != reserved.message.id:
+                        return sent
                 await asyncio.shield(self._begin(reserved.copy, recovered=recovered).sent)
             return await asyncio.shield(message.sent)
         finally:
@@ -208,3 +212,8 @@ class MessageDelivery:
         """Return the outcome of a message that is in flight on this process."""
         found = self.in_flight.find(message)
         return found.sent if found else None
+
+
+def _may_be_refused_later(reply: Message) -> bool:
+    """Return whether a reply may be refused, because of its key, after its copy would be durable."""
+    return reply.key is not None and has_mentions(reply)

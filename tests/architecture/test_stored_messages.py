@@ -9,6 +9,8 @@ from tests.architecture.sources import PACKAGES, ROOT, modules
 WRITERS = {
     "store/messages/commit_store.py": "inserts; set_newest_message changes the version if a later message was first",
     "store/messages/revision_store.py": "edits and recalls; revise_newest_message changes the version",
+    "store/messages/key_owners.py": "marks released keys, which no reader is shown",
+    "store/mongo/indexes.py": "marks released keys, which no reader is shown",
     "store/messages/copy_store.py": "copies that follow their replies; revise_newest_message changes the version",
     "store/previews/embed_store.py": "embeds; revise_newest_message changes the version, unless only a mark changes",
     "store/pins/pin_store.py": "pins and unpins; revise_newest_message changes the version",

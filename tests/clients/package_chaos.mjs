@@ -271,7 +271,8 @@ for (const device of devices) {
 const everything = new Map();
 for (const { id, members } of places) {
   const { client } = devices.find(({ user }) => user === members[0]);
-  for (const { content } of await stored(client, id)) everything.set(`${id} ${content.split(" (")[0]}`, (everything.get(`${id} ${content.split(" (")[0]}`) ?? 0) + 1);
+  // A message that the server refused as a repetition may keep its place without its content.
+  for (const { content } of (await stored(client, id)).filter((each) => each.content !== null)) everything.set(`${id} ${content.split(" (")[0]}`, (everything.get(`${id} ${content.split(" (")[0]}`) ?? 0) + 1);
 }
 for (const [text, id] of sent) {
   const count = everything.get(`${id} ${text}`) ?? 0;

@@ -147,6 +147,10 @@ class World:
             messages = client[self.settings.mongo_database]["messages"]
             return list(messages.find().sort([("c", 1), ("s", 1)]))
 
+    def stored_with_content(self) -> list[dict[str, Any]]:
+        """Return the stored messages without those that keep only their places (ADR 101)."""
+        return [row for row in self.stored() if "t" in row]
+
     def check(self) -> None:
         """Check I1 and I2: each acknowledged message is stored once, at its seq, and each seq has one message."""
         rows = self.stored()

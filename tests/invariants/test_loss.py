@@ -84,7 +84,7 @@ async def test_a_fault_while_messages_are_sent_loses_and_doubles_nothing(
         await world.sign_in(services, *PEOPLE)
         await _inject_while_sending(world, [services], partial(inject, world), times)
         world.check()
-        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
+        assert len(world.stored_with_content()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, services)
 
 
@@ -93,7 +93,7 @@ async def test_two_servers_and_a_flushed_redis_agree_on_one_order(world: World) 
         await world.sign_in(one, *PEOPLE)
         await _inject_while_sending(world, [one, two], world.flush_redis, times=3)
         world.check()
-        assert len(world.stored()) == len(PEOPLE) * DEVICES * ROUNDS
+        assert len(world.stored_with_content()) == len(PEOPLE) * DEVICES * ROUNDS
         await _check_counts(world, two)
 
 

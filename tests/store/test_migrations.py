@@ -184,7 +184,7 @@ async def test_confab_migrate_lists_pending_migrations_and_applies_them(mongo: M
     assert await twos(mongo) == ROWS
 
 
-async def test_a_server_waits_only_for_the_unique_index_of_messages(
+async def test_a_server_waits_only_for_the_unique_indexes_of_messages(
     mongo: Mongo, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.mongo.indexes._MAX_WAIT_SECONDS", 0.05)
@@ -205,8 +205,8 @@ async def test_a_server_waits_only_for_the_unique_index_of_messages(
         gates["messages"].set()
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await services.opened.wait()
-        # The index is requested once, for any number of checks.
-        assert built[:2] == [("c", "b", "s"), ("c", "t", "l")]
+        # The indexes are requested once, for any number of checks.
+        assert built[:3] == [("c", "b", "s"), ("u", "ik", "ir"), ("c", "t", "l")]
         assert len(built) < len((*REQUIRED, *OPTIONAL))
         gates["claims"].set()
         assert deployment.indexes._optional_build is not None

@@ -1,9 +1,7 @@
 """Judges what clients received of messages: none is lost or duplicated, each keeps its seq, and all have one order.
 
 - lost: acknowledged, and not stored at the acknowledged seq; or not in the sender's own history at the end.
-- duplicated: one message of a client is stored twice, or one key was answered with two messages. If Redis lost data
-  of the sender between the first try and the last answer, the key may be lost too: a known limit, `duplicated with the
-  key's loss`.
+- duplicated: one message of a client is stored twice, or one key was answered with two messages.
 - vanished: shown to a client, and not stored.
 - moved: one message at two seqs, or two messages at one seq.
 - out of order: a page out of order; or a message with a lower seq than one that was acknowledged before its first try.
@@ -25,9 +23,8 @@ from math import inf
 from tests.chaos.judges.history import Json
 from tests.chaos.judges.record import Record, Try, Violation
 
-DUPLICATED_WITH_KEY_LOSS = "duplicated with the key's loss"
 MISSING_AFTER_REPLAY = "missing after a replay"
-KNOWN_LIMITS = frozenset({DUPLICATED_WITH_KEY_LOSS, MISSING_AFTER_REPLAY})
+KNOWN_LIMITS = frozenset({MISSING_AFTER_REPLAY})
 """Kinds that are counted, and are no problem."""
 
 
@@ -68,11 +65,10 @@ def duplicated(record: Record) -> Iterator[Violation]:
         answered = {t.value["message"]["id"] for t in tries if t.succeeded and isinstance(t.value, dict)}
         ids = answered | stored[user, text]
         if len(ids) > 1 or len(copies[user, text]) > len(ids):
-            began, ended = min(t.invoked for t in tries), max(t.answered for t in tries)
-            excused = record.lost_between(began, ended, user) and "idempotencyKey" in tries[0].variables["input"]
-            kind = DUPLICATED_WITH_KEY_LOSS if excused else "duplicated"
             spans = [(t.id, t.invoked, t.answered, t.code) for t in tries]
-            yield Violation(kind, f"{text!r} of {user} is {sorted(ids)}, answered {sorted(answered)}; tries {spans}")
+            yield Violation(
+                "duplicated", f"{text!r} of {user} is {sorted(ids)}, answered {sorted(answered)}; tries {spans}"
+            )
 
 
 def vanished(record: Record) -> Iterator[Violation]:

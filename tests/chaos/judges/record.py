@@ -141,10 +141,6 @@ class Record:
             found[tried.user, tried.variables["input"]["content"]].append(tried)
         return dict(found)
 
-    def lost_between(self, began: float, ended: float, user: str) -> bool:
-        """Return whether Redis lost data of a user between two times."""
-        return any(began <= at <= ended and owner in ("all", user) for at, owner in self.losses)
-
     def readable(self, user: str, conversation: str, seq: int) -> bool:
         """Return whether a seq lies in the user's membership. Private conversations and PUBLIC channels have no end."""
         place = parse_thread(conversation)
