@@ -29,6 +29,7 @@ class ReadOnlyMongo(Mongo):
     """A database of which all methods that change something raise ReadOnlyViolation."""
 
     ensure_indexes = _refuse
+    drop_index = _refuse
     insert_many = _refuse
     insert_one = _refuse
     bulk_write = _refuse

@@ -360,8 +360,8 @@ async def test_unique_indexes_begin_with_the_shard_key(sharded: Api) -> None:
             if index.get("unique"):
                 assert list(index["key"])[: len(key)] == list(key)
                 unique_indexes += 1
-    # Messages by place, chunks of blobs by position.
-    assert unique_indexes == 2
+    # Messages by place and by key, chunks of blobs by position.
+    assert unique_indexes == 3
 
 
 async def test_messages_from_before_sharding_are_found(watch: Watch, sharded: Api) -> None:
