@@ -129,3 +129,20 @@ async def test_the_other_messages_of_a_batch_are_stored_once_and_answered(
         assert len([message for message in history if message["contentType"] != "SYSTEM"]) == count
         await check_stored(api, conversation)
         await check_counts(api, conversation, [bob])
+
+
+@pytest.mark.parametrize("kind", ["private", "thread", "first reply"])
+async def test_two_servers_that_store_a_refused_message_give_the_same_answer(
+    api: Api, other_api: Api, commits: HeldCommits, deployments: Deployments, kind: str
+) -> None:
+    repetition, first, second = await _hold_refused(api, other_api, commits, deployments, kind)
+    # The other server has taken the message over, as from the outbox.
+    await other_api.services.app.delivery.send(commits.held[0][0].reserved, recovered=True)
+    await other_api.wait_until_idle()
+    assert await repetition.contents(api) == [None, "once"]
+    commits.release()
+    answer = await first
+    assert (answer["replayed"], answer["message"]) == (True, second["message"])
+    await api.wait_until_idle()
+    assert await repetition.contents(api) == [None, "once"]
+    await check_stored(api, repetition.conversation)
