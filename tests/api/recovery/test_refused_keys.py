@@ -37,7 +37,7 @@ async def _hold_refused(
 
 
 @pytest.mark.parametrize("step", ["key_owners.find", "commits.store_emptied"])
-async def test_a_refused_reply_and_its_copy_are_emptied_although_mongodb_does_not_answer_at_first(
+async def test_emptying_a_refused_reply_and_its_copy_is_repeated(
     api: Api,
     other_api: Api,
     commits: HeldCommits,
