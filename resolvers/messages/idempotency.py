@@ -42,7 +42,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
             return await _check_mongo(app, message, claim, uses_fallback=uses_fallback)
         if existing.digest != claim.digest:
             raise _conflict()
-        original = await _find_original(app, existing)
+        original = await _find_original(app, message, existing)
         if original is not None:
             check_same_input(message, original)
             return original
@@ -87,15 +87,20 @@ async def _has_place(app: Confab, claim: Claim) -> bool:
     return await app.store.outbox.contains(claim.conversation, claim.message)
 
 
-async def _find_original(app: Confab, claim: Claim) -> Message | None:
-    """Return the claim's message if it is durable."""
+async def _find_original(app: Confab, message: Message, claim: Claim) -> Message | None:
+    """Return the message that a key stands for, if it is durable: the claim's, or the owner if that was refused."""
     sent = app.delivery.find(claim.message)
     if sent is not None:
         return (await asyncio.shield(sent)).message
     if claim.seq:
         places = await app.store.messages.find_many([(claim.conversation, claim.seq)])
-        return places[claim.conversation, claim.seq]
-    return await app.store.messages.find_in_conversation(claim.conversation, claim.message)
+        found: Message | None = places[claim.conversation, claim.seq]
+    else:
+        found = await app.store.messages.find_in_conversation(claim.conversation, claim.message)
+    if found is not None and found.key != message.key:
+        # MongoDB refused the claim's message. Redis has an older claim again if it was restored.
+        return await _find_by_key(app, message) or found
+    return found
 
 
 async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fallback: bool) -> Message | MessageId:

@@ -166,7 +166,8 @@ class GroupStore:
         if change.announced:
             place = at_place(message.conversation, message.seq)
             row = await self._mongo.find_one(MESSAGES, {MessageField.ID: int(message.id)} | place)
-            return row[MessageField.GROUP_CHANGED_AT] if row is not None else None
+            # A reply that was refused because of its key, and emptied, has changed nothing.
+            return row.get(MessageField.GROUP_CHANGED_AT) if row is not None else None
         row = await self._mongo.find_one(CONVERSATIONS, {"_id": message.conversation})
         is_last = row is not None and row.get(ConversationField.LAST_CHANGE) == int(message.id)
         return row[ConversationField.LAST_CHANGE_AT] if row is not None and is_last else None

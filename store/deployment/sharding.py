@@ -6,8 +6,7 @@ from pymongo import IndexModel
 
 from store.messages.message_origins import OriginStore
 from store.mongo.client import Mongo
-from store.mongo.collections import MESSAGES
-from store.mongo.indexes import NOT_IF_SHARDED, ensure_indexes
+from store.mongo.indexes import ensure_indexes
 from store.mongo.sharding import SHARD_KEYS, shard_commands
 
 
@@ -29,7 +28,6 @@ async def shard(mongo: Mongo, database: str) -> int:
     for collection, key in SHARD_KEYS.items():
         if "hashed" in key.values():
             await mongo.ensure_indexes(collection, [IndexModel(list(key.items()))])
-    await mongo.drop_index(MESSAGES, NOT_IF_SHARDED)
     added = await OriginStore(mongo).fill()
     for command in shard_commands(database):
         await mongo.run_admin(command)

@@ -118,15 +118,17 @@ class CommitStore:
         copies_of_refused = set[int]()
         for i, reserved in enumerate(batch):
             message = reserved.message
+            owner = owners.get((message.sender, message.key))
             if i not in collided:
                 durable.append(CommittedMessage(reserved, timestamps_ms[i]))
-            elif message.id in stored:
+            elif message.id in stored and (owner is None or stored[message.id].key == message.key):
+                # Without its key it was refused, and emptied by another server.
                 placed = stored[message.id]
                 # A message that the head includes keeps its time: a later one would move the session once more.
                 in_head = heads.get(message.conversation, 0) >= placed.seq
                 at_ms = message.created_at_ms if in_head else timestamps_ms[i]
                 durable.append(CommittedMessage(replace(reserved, message=placed), at_ms))
-            elif (owner := owners.get((message.sender, message.key))) is not None:
+            elif owner is not None:
                 if not keeps_key(owner, message):
                     may_use_key.append(i)
                     continue
@@ -144,6 +146,7 @@ class CommitStore:
                 await self._key_owners.release(batch[i].message)
             again = await self._commit([batch[i] for i in may_use_key], [timestamps_ms[i] for i in may_use_key], True)
             durable, displaced = durable + again[0], displaced + again[1]
+            copies_of_refused |= {each.message.copy_id or 0 for each in again[1]}
         durable = [each for each in durable if each.reserved.message.id not in copies_of_refused]
         return durable, [each for each in displaced if each.message.id not in copies_of_refused]
 

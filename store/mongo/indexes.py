@@ -1,16 +1,16 @@
 """The indexes other than those on `_id`, and when each is needed.
 
-Invariants I1 and I2 depend on one of them: no message may be stored before it prevents two messages at the same seq. A
-new deployment creates it at once. If there are messages but no index, servers wait for its build, however long it
-takes, without blocking other operations of MongoDB. The other indexes only make queries faster, and are built in the
-background.
+Invariants I1 and I2 depend on two of them: no message may be stored before they prevent two messages at the same seq,
+or with the same idempotency key. A new deployment creates them at once. If there are messages but no index, servers
+wait for its build, however long it takes, without blocking other operations of MongoDB. The other indexes only make
+queries faster, and are built in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from operator import itemgetter
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -18,7 +18,7 @@ from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from store.base.errors import StoreError, Unreachable
-from store.mongo.client import Mongo
+from store.mongo.client import Document, Mongo
 from store.mongo.collections import (
     AUDIT,
     BLOB_CHUNKS,
@@ -105,6 +105,9 @@ _COMPRESSED = {"wiredTiger": {"configString": "block_compressor=snappy"}}
 
 _WITH_KEY = {"ik": {"$exists": True}}
 
+KEYS = IndexModel(list(BY_KEY), partialFilterExpression=_WITH_KEY)
+"""Finds messages by their keys."""
+
 _PLACES = (MESSAGES, IndexModel(list(PLACE), unique=True))
 _OWNED_KEYS = IndexModel(list(OWNED_KEY), unique=True, partialFilterExpression=_WITH_KEY)
 
@@ -113,13 +116,16 @@ REQUIRED = (_PLACES, (MESSAGES, _OWNED_KEYS))
 
 REQUIRED_IF_SHARDED = (
     _PLACES,
-    (MESSAGES, IndexModel(list(BY_KEY), partialFilterExpression=_WITH_KEY)),
+    (MESSAGES, KEYS),
     (MESSAGES, IndexModel(list(OWNED_KEY_IN_BUCKET), unique=True, partialFilterExpression=_WITH_KEY)),
 )
 """The same on a sharded cluster, where a unique index has to begin with the shard key."""
 
 NOT_IF_SHARDED = str(_OWNED_KEYS.document["name"])
 """Name of the index of `messages` that has to be dropped before they are sharded."""
+
+_NOT_IF_OWNED = str(KEYS.document["name"])
+"""Name of an index of `messages` that is of no use where that of owned keys exists."""
 
 OPTIONAL = (
     # The first ones: searches name these indexes, so they fail until both exist. After an upgrade the collection is
@@ -205,6 +211,15 @@ BLOBS = ((BLOB_CHUNKS, IndexModel(list(BY_CHUNK), unique=True)),)
 _MAX_WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 30.0
 
+KEYS_PER_PAGE = 10_000
+"""Entries of an index that are read at once to find repeated keys."""
+
+FIRST_KEY: Mapping[str, Any] = {"u": {"$gte": ""}, "ik": {"$gte": ""}}
+"""Query for all keys."""
+
+_KEYS_AT_ONCE = 500
+_ROWS_AT_ONCE = 1_000
+
 
 async def ensure_indexes(mongo: Mongo) -> None:
     """Create all indexes and wait for their builds, however long they take. Raises Unreachable."""
@@ -263,29 +278,70 @@ class Indexes:
 
 async def _ensure_required(mongo: Mongo) -> None:
     for collection, indexes in _by_collection(REQUIRED_IF_SHARDED if mongo.is_sharded else REQUIRED):
-        try:
-            await mongo.ensure_indexes(collection, indexes)
-        except DuplicateKeyError:
-            await _release_repeated_keys(mongo)
-            await mongo.ensure_indexes(collection, indexes)
+        while True:
+            try:
+                await mongo.ensure_indexes(collection, indexes)
+                break
+            except DuplicateKeyError as error:
+                if "ik" not in (error.details or {}).get("keyPattern", ()):
+                    raise
+                # Servers of an older version may store more of them until the index exists.
+                await _release_repeated_keys(mongo)
+    if mongo.is_sharded:
+        # It would refuse messages because of keys in other buckets, where their owners are not looked for.
+        await mongo.drop_index(MESSAGES, NOT_IF_SHARDED)
+    else:
+        await mongo.drop_index(MESSAGES, _NOT_IF_OWNED)
 
 
 async def _release_repeated_keys(mongo: Mongo) -> None:
-    """Leave each idempotency key to the newest message that was stored with it while the unique index was missing."""
-    fields = {"_id": "$_id", "c": "$c", "b": "$b", "s": "$s"}
-    pipeline: list[dict[str, Any]] = [
-        {"$match": _WITH_KEY | {"ir": None}},
-        {"$group": {"_id": {"u": "$u", "ik": "$ik"}, "rows": {"$push": fields}, "count": {"$sum": 1}}},
-        {"$match": {"count": {"$gt": 1}}},
-    ]
-    repeated = [
-        row
-        for group in await mongo.aggregate(MESSAGES, pipeline)
-        for row in sorted(group["rows"], key=itemgetter("_id"))[:-1]
-    ]
-    if repeated:
-        _log.warning("repeated_keys_released", messages=len(repeated))
-        await mongo.write([Write.updates(MESSAGES, [Update(row, {"$set": {"ir": row["_id"]}}) for row in repeated])])
+    """Leave each idempotency key to the newest message that was stored with it while the unique index was missing.
+
+    Pages of an index that is not unique are read, because one query of all messages may take hours.
+    """
+    await mongo.ensure_indexes(MESSAGES, [KEYS])
+    released = 0
+    async for senders_and_keys in _repeated_keys(mongo):
+        query = {"$or": [{"u": sender, "ik": key, "ir": None} for sender, key in senders_and_keys]}
+        owners: dict[tuple[str, str], list[Document]] = {}
+        fields = dict.fromkeys(("u", "ik", "c", "b", "s"), 1)
+        for row in await mongo.find(MESSAGES, query, projection=fields, sort=[("_id", 1)]):
+            owners.setdefault((row["u"], row["ik"]), []).append(row)
+        older = [row for rows in owners.values() for row in rows[:-1]]
+        updates = [Update(row, {"$set": {"ir": row["_id"]}}) for row in older]
+        for start in range(0, len(updates), _ROWS_AT_ONCE):
+            await mongo.write([Write.updates(MESSAGES, updates[start : start + _ROWS_AT_ONCE])])
+        released += len(older)
+    _log.warning("repeated_keys_released", messages=released)
+
+
+async def _repeated_keys(mongo: Mongo) -> AsyncIterator[list[tuple[str, str]]]:
+    """Yield senders and keys of more than one message, some at once."""
+    after = FIRST_KEY
+    page = KEYS_PER_PAGE
+    while True:
+        # From the index alone.
+        fields = {"_id": 0, "u": 1, "ik": 1}
+        rows = await mongo.find(MESSAGES, after, projection=fields, sort=BY_KEY, limit=page, hint=BY_KEY)
+        counts = Counter((row["u"], row["ik"]) for row in rows)
+        is_last = len(rows) < page
+        if not is_last and len(counts) == 1:
+            page *= 2
+            continue
+        if not is_last:
+            # The next page begins with all messages of this key.
+            del counts[rows[-1]["u"], rows[-1]["ik"]]
+        repeated = [each for each, count in counts.items() if count > 1]
+        for start in range(0, len(repeated), _KEYS_AT_ONCE):
+            yield repeated[start : start + _KEYS_AT_ONCE]
+        if is_last:
+            return
+        after = keys_after(*list(counts)[-1])
+
+
+def keys_after(sender: str, key: str) -> Mapping[str, Any]:
+    """Return the query for the keys that follow a sender's key in the order of `KEYS`."""
+    return {"$or": [{"u": sender, "ik": {"$gt": key}}, {"u": {"$gt": sender}, "ik": {"$gte": ""}}]}
 
 
 def _by_collection(indexes: Iterable[tuple[str, IndexModel]]) -> list[tuple[str, list[IndexModel]]]:

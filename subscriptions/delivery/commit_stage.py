@@ -151,7 +151,11 @@ class CommitStage:
             ready.append(message)
         self._next_queue.push(ready)
         for reserved in displaced:
-            self._start(self._reserve_again(by_id[reserved.message.id]))
+            message = by_id[reserved.message.id]
+            # The copy of a reply that was refused because of its key is neither durable nor displaced.
+            copy = by_id.get(reserved.message.copy_id) if reserved.message.copy_id is not None else None
+            is_undecided = copy is not None and copy.committed is None and copy.reserved not in displaced
+            self._start(self._reserve_again(message, copy if is_undecided else None))
 
     async def _commit_change(self, message: InFlightMessage) -> None:
         """Write a change of a group with its SYSTEM message."""
@@ -223,19 +227,28 @@ class CommitStage:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
-    async def _reserve_again(self, message: InFlightMessage) -> None:
+    async def _reserve_again(self, message: InFlightMessage, copy: InFlightMessage | None = None) -> None:
         """Reserve another seq for a message: MongoDB has another message at its seq, so Redis was behind.
 
         If MongoDB has another message with its idempotency key, this one is not stored.
+
+        copy: Its copy, if that was refused with it. It is committed again if the key has no owner any more.
         """
         store, old = self._store, message.reserved
         conversation = old.message.conversation
-        try:
+        undecided = [message] if copy is None else [message, copy]
+
+        async def give_way(_is_retry: bool) -> bool:
             with RequestScope():
                 owner = await store.key_owners.find(old.message)
                 if owner is not None:
                     await self._give_way(message, owner)
-                    return
+            return owner is not None
+
+        try:
+            if await self._retry_until_confirmed(undecided, give_way) is not False:
+                return
+            with RequestScope():
                 message_without_place = old.message.with_place(0, 0)._replace(parent_seq=0)
                 if old.change is None:
                     await store.conversations.drop(conversation, old.message.seq)
@@ -253,14 +266,21 @@ class CommitStage:
         except Exception as error:
             if not isinstance(error, StoreError):
                 _log.exception("message_not_reserved_again", message=old.message.id)
-            self._in_flight.give_up(message, Unreachable(str(error)))
+            for each in undecided:
+                self._in_flight.give_up(each, Unreachable(str(error)))
             return
         _log.info("message_reserved_again", conversation=conversation, was=old.message.seq, seq=reserved.message.seq)
         message.reserved = reserved
         self.begin(message)
+        if copy is not None:
+            copy.recovered = True
+            self.begin(copy)
 
     async def _give_way(self, message: InFlightMessage, owner: Message) -> None:
-        """Answer the sender of a refused message with the one that owns its key. Empty the message and its copy."""
+        """Answer the sender of a refused message with the one that owns its key. Empty the message and its copy.
+
+        May be repeated if it fails: the messages go on when both are stored.
+        """
         refused = message.reserved.message
         _log.info("message_sent_before", conversation=refused.conversation, seq=refused.seq, owner=owner.seq)
         claim = Claim(owner.id, owner.conversation, owner.digest or "", owner.seq)
@@ -268,28 +288,27 @@ class CommitStage:
         copy = self._in_flight.find(refused.copy_id or 0)
         if copy is None and message.reserved.copy is not None:
             copy = self._in_flight.add(message.reserved.copy, recovered=True)
-        if copy is not None and copy.committed is None:
-            await self._empty(copy, owner)
-        await self._empty(message, owner)
+        given_up = [message] if copy is None or copy.committed is not None else [copy, message]
+        stored = [await self._store_emptied(each.reserved) for each in given_up]
+        for each, emptied in zip(given_up, stored, strict=True):
+            self._in_flight.answer_with(each, owner)
+            if emptied is None:
+                self._in_flight.remove(each)
+                continue
+            each.reserved, each.recovered = emptied, True
+            self.queue.push([each])
 
-    async def _empty(self, message: InFlightMessage, owner: Message) -> None:
-        """Answer with the owner of the key, and deliver the message without content unless another has its place.
+    async def _store_emptied(self, refused: ReservedMessage) -> ReservedMessage | None:
+        """Store a message without content, so that it can be delivered. Return None if another one has its place.
 
         Later messages may be counted from its place, so without a message there all unread counts would be wrong.
         """
-        store, old = self._store, message.reserved
-        emptied = old.message.emptied()
+        store, emptied = self._store, refused.message.emptied()
         is_stored = await store.commits.store_emptied(emptied)
-        if old.change is not None or not is_stored:
-            await store.cache.one(store.outbox.clear_call(old))
+        if refused.change is not None or not is_stored:
+            await store.cache.one(store.outbox.clear_call(refused))
         await store.conversations.drop(emptied.conversation)
-        self._in_flight.answer_with(message, owner)
-        if is_stored:
-            message.reserved = replace(old, message=emptied, change=None, notified=(), copy=None)
-            message.recovered = True
-            self.queue.push([message])
-        else:
-            self._in_flight.remove(message)
+        return replace(refused, message=emptied, change=None, notified=(), copy=None) if is_stored else None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
