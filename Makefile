@@ -82,7 +82,7 @@ ON_CLUSTER := tests/store tests/subscriptions tests/invariants/test_session_mach
 	tests/api/sessions/test_mute_expiry.py tests/api/messages/test_idempotency.py tests/api/messages/test_revision_delivery.py \
 	tests/api/groups/test_large_groups.py tests/api/recovery/test_user_state_eviction.py tests/api/recovery/test_conversation_eviction.py \
 	tests/api/recovery/test_eviction_with_messages_in_flight.py tests/api/workspaces/test_fence_race.py \
-	tests/api/checking tests/server/test_check_command.py tests/api/search tests/api/recovery/test_search_index.py \
+	tests/api/checking tests/server/test_check_command.py tests/server/admin tests/api/search tests/api/recovery/test_search_index.py \
 	tests/api/notifications $(addprefix tests/push/,$(addsuffix .py,test_collapsing test_working test_sending test_faults)) \
 	$(addprefix tests/webhooks/,$(addsuffix .py,test_delivery test_event_order test_two_processes incoming/test_recovery)) \
 	$(addprefix tests/api/channels/,$(addsuffix .py,test_channel_events test_channel_event_recovery test_channel_recovery \

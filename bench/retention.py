@@ -54,7 +54,8 @@ def insert_old(database: object, channel: ConversationId, sender: UserId, messag
         rows.insert_many(
             [{"_id": first_id_at(begin_ms + s) + s % 4096, "b": bucket_of(s), "s": s, "n": s, **fields} for s in seqs]
         )
-    database[CONVERSATIONS].update_one({"_id": channel}, {"$set": {"s": messages, "n": messages}})  # type: ignore[index]
+    written = {"$set": {"s": messages, "n": messages}}
+    database[CONVERSATIONS].update_one({"_id": channel}, written)  # type: ignore[index]
 
 
 async def send_until(asker: InsideAsker, channel: str, ended: asyncio.Event, times: list[float]) -> None:
@@ -101,7 +102,8 @@ async def measure(all_services: Sequence[Services], database: object, messages: 
     print(f"updateWorkspace: {(answered - began) * 1000:.0f} ms; then {seen} expired messages visible on 3 servers")
 
     # The removal would wait for a minute.
-    await asyncio.to_thread(database[EXPIRED].update_many, {"at": {"$exists": True}}, {"$set": {"at": 0}})  # type: ignore[index]
+    due = {"$set": {"at": 0}}
+    await asyncio.to_thread(database[EXPIRED].update_many, {"at": {"$exists": True}}, due)  # type: ignore[index]
     ended, during = asyncio.Event(), list[float]()
     task = asyncio.create_task(send_until(asker, other, ended, during))
     began = time.perf_counter()

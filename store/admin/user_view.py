@@ -25,7 +25,7 @@ _NO_CONVERSATION = ConversationId("g_0")
 async def view_user(source: AdminSource, id: str) -> View:
     """Return the view of a user. Reads all sessions of the user. Raises NoSuchObject and StoreError."""
     if is_pseudonym(id):
-        raise NoSuchObject(f"{id} stands for an erased user, of whom nothing else is stored.")
+        raise NoSuchObject(f"{id} stands for an erased user. Nothing else about the user is stored.")
     if not is_sender_id(id):
         raise NoSuchObject(f"{id!r} has not the form of a user id.")
     store, user = source.store, UserId(id)

@@ -142,8 +142,9 @@ class CommitStore:
         # A report names the place of its message.
         await self._flag_reports.take_back(reserved.message for reserved in displaced)
         if may_use_key:
-            for i in may_use_key:
-                await self._key_owners.release(batch[i].message)
+            await self._key_owners.release_all(
+                [owners[batch[i].message.sender, batch[i].message.key] for i in may_use_key]
+            )
             again = await self._commit([batch[i] for i in may_use_key], [timestamps_ms[i] for i in may_use_key], True)
             durable, displaced = durable + again[0], displaced + again[1]
             copies_of_refused |= {each.message.copy_id or 0 for each in again[1]}

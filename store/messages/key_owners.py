@@ -7,11 +7,14 @@ may stand for another message: then the owner's row is marked, and the index let
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from store.messages.idempotency_claims import CLAIM_MS
 from store.messages.message import Message, message_from
 from store.messages.message_fields import MessageField
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import MESSAGES, at_place
+from store.mongo.writes import Update, Write
 
 
 class KeyOwners:
@@ -47,11 +50,21 @@ class KeyOwners:
         if message.key is None:
             return False
         row = await self._mongo.find_one(MESSAGES, self.query(message))
-        if row is None or row[MessageField.ID] == message.id or keeps_key(message_from(row), message):
+        if row is None or row[MessageField.ID] == message.id or keeps_key(owner := message_from(row), message):
             return False
-        place = at_place(row[MessageField.CONVERSATION], row[MessageField.SEQ])
-        released = {"$set": {MessageField.KEY_RELEASED: row[MessageField.ID]}}
-        return bool(await self._mongo.update_one(MESSAGES, {MessageField.ID: row[MessageField.ID]} | place, released))
+        await self.release_all([owner])
+        return True
+
+    async def release_all(self, owners: Sequence[Message]) -> None:
+        """Let these owners give up their keys: each was sent a day before a message that needs its key."""
+        updates = [
+            Update(
+                {MessageField.ID: int(owner.id)} | at_place(owner.conversation, owner.seq),
+                {"$set": {MessageField.KEY_RELEASED: int(owner.id)}},
+            )
+            for owner in owners
+        ]
+        await self._mongo.write([Write.updates(MESSAGES, updates)])
 
 
 def keeps_key(owner: Message, message: Message) -> bool:

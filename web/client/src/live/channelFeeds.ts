@@ -77,7 +77,7 @@ export function followChannelFeeds({ api, store, typing, received, pinsChanged }
       case "ChannelReactions":
         return store.patchMessage(event.messageId, { reactions: event.reactions });
       case "ChannelPins":
-        // Those of a group arrive with messageEvents.
+        // Pins of a group arrive with messageEvents.
         return isChannelOrThread(id) ? pinsChanged(event.message, event.pinCount) : undefined;
       case "ChannelThread":
         return store.applyThread(event.parentId, event.thread);
