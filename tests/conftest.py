@@ -25,7 +25,7 @@ from redis.cluster import RedisCluster
 from server.embedded import EmbeddedServers, RunningServers, ports
 from server.settings import UNLIMITED, Settings, load_settings, variable
 from store.files.blobs.s3_signing import S3Options
-from store.redis.cluster_url import parse_cluster_url
+from store.redis.cluster.url import parse_cluster_url
 from tests.browser.programs import failed_once
 from tests.cluster.nodes import redis_cluster
 from tests.files.blobs.moto_server import moto_server

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from store.redis.cluster_url import parse_cluster_url
+from store.redis.cluster.url import parse_cluster_url
 
 MIN_SECRET_BYTES = 32
 """HS256 keys shorter than the hash's output can be guessed offline (RFC 7518, 3.2)."""

@@ -5,33 +5,45 @@ with another run id was restarted, restored or promoted, so it may hold older da
 begins the next generation, whose key names are new, and nothing that it held before is read. No connection is used
 before that is settled.
 
+A shard of a cluster that was restarted or replaced begins a generation for its slots alone (ADR 105). The key names of
+other slots stay as they are, and so do the connections to other shards.
+
 When no server has reached Redis for `AWAY_AFTER_MS`, a generation without a Redis begins: each server uses a Redis
 fallback of its own. The first server that reaches Redis again begins the next generation. If only one server cannot
 reach Redis, it raises Unreachable instead: the others would not see what it writes.
 
 Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
-    gen    number of the generation
+    gen    number of the newest generation
+    slots  the generations of a cluster's slots, unless all have the newest one: see `slot_generations.py`
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
-    runs   run ids of a cluster's nodes, by shard id
-    since  when the generation began
-    seen   when a server last reached that Redis
-    was    `seen` of the Redis before
+    runs   run ids of a cluster's primaries, by shard id
+    epochs the numbers of their configurations, by shard id
+    since  when the last generation of all slots began
+    seen   when a server last reached that Redis, or a part of the cluster
+    whole  when a server last reached all shards of the cluster
+    apart  when all shards were last reached, while a shard has not been for AWAY_AFTER_MS; absent otherwise
+    was    when the Redis before was last reached as a whole
+    mend   messages stored since then may not be delivered completely; absent: there is nothing to recover
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import structlog
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
+from store.deployment.slot_generations import SlotGenerations
 from store.mongo.mongo_clock import MONGO_NOW
+from store.redis.admission import RedisIdentity
 from store.redis.cache import Cache
+from store.redis.keys import slot_of_tag
 
 _log = structlog.get_logger()
 
@@ -45,7 +57,22 @@ AWAY_AFTER_MS = 4_000
 """Time without any server reaching Redis after which the servers use their fallbacks."""
 
 _SEEN_INTERVAL_MS = 1_000
-_PROJECTION = {"gen": 1, "run": 1, "runs": 1, "since": 1, "seen": 1, "mend": 1, "search": 1, "now": MONGO_NOW}
+MAX_DELIVERY_MS = 30_000
+"""Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
+
+_FIELDS = ("gen", "run", "runs", "epochs", "since", "seen", "whole", "apart", "mend", "search")
+_PROJECTION = {name: 1 for name in _FIELDS} | {"now": MONGO_NOW}
+_WITH_SLOTS = _PROJECTION | {"slots": 1}
+
+_WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
+"""Servers of earlier versions write `seen` only."""
+
+_LAST_WHOLE = {"$ifNull": ["$apart", _WHOLE_IF_KNOWN]}
+"""When all of Redis was last reached."""
+
+
+async def _always() -> bool:
+    return True
 
 
 class FallbackServer(Protocol):
@@ -68,87 +95,159 @@ class Generations:
         self._run: str | None = None
         self._unreachable_since: float | None = None
         self._shards: dict[str, str] = {}
+        """The run ids under which this process uses the shards of a cluster."""
+        self._slots = SlotGenerations.equal(0)
         self.number = 0
+        """The newest generation."""
         self.began_at = 0.0
-        """Time at which this generation began, by `time.monotonic`, as far as known."""
+        """Time at which the last generation of all slots began, by `time.monotonic`, as far as known."""
         self.recover_from_ms: int | None = None
         """Messages stored since then may not be delivered completely. None: there is nothing to recover."""
+        self.is_apart = False
+        """True while a shard is away, and all messages since then will be looked at when it is back."""
+        self._partial_since: float | None = None
+        """Time since when this process has not reached all shards, by `time.monotonic`."""
+        self._checked_ms = 0
+        self._notes_lost_since_ms: int | None = None
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
         """Called with each row that `check` reads."""
+        self.may_divide: Callable[[], Awaitable[bool]] = _always
+        """Returns whether all servers understand that slots have different generations."""
         cache.admit_with(self.admit)
 
-    async def admit(self, run: str, shard: str = "") -> None:
-        """Determine the generation under which a Redis is used. Raises Unreachable if MongoDB does not answer.
+    async def admit(self, redis: RedisIdentity) -> None:
+        """Determine the generation under which a Redis is used.
 
-        Args:
-            run: The run id of the Redis.
-            shard: Its shard id in a cluster. A shard that is new to the generation holds no old data; a known one must
-                have the same run id.
+        A shard that is new to the generation holds no old data. A known one must have the same run id, or a generation
+        begins for its slots. Raises Unreachable if MongoDB does not answer, and RedisConnectionError for a primary of a
+        shard in which another one has taken over.
         """
-        if shard:
-            await self._admit_shard(run, shard)
+        if redis.shard:
+            await self._admit_shard(redis)
             return
         async with self._lock:
-            while run != self._run:
+            while redis.run != self._run:
                 row = await self._read_row()
-                if row.get("run") == run:
-                    self._enter(run, row)
-                elif await self._begin_after(row, run) and "gen" in row:
-                    _log.warning("redis_contents_discarded", run=run)
+                if row.get("run") == redis.run:
+                    self._enter(redis.run, row)
+                elif await self._begin_after(row, redis.run) and "gen" in row:
+                    _log.warning("redis_contents_discarded", run=redis.run)
 
-    async def _admit_shard(self, run: str, shard: str) -> None:
+    async def _admit_shard(self, redis: RedisIdentity) -> None:
+        run, shard = redis.run, redis.shard
         async with self._lock:
             while self._shards.get(shard) != run or self._run != CLUSTER:
                 row = await self._read_row()
                 number = row.get("gen", 0)
-                known_run = row.get("runs", {}).get(shard) if row.get("run") == CLUSTER else None
-                if row.get("run") != CLUSTER or known_run not in (None, run):
-                    if await self._begin_after(row, CLUSTER, {shard: run}) and number:
+                known_run = row.get("runs", {}).get(shard)
+                if row.get("run") != CLUSTER:
+                    if await self._begin_after(row, CLUSTER, redis) and number:
                         _log.warning("redis_contents_discarded", run=run, shard=shard)
                 elif known_run is None:
                     without_shard = {"_id": 1, "gen": number, "run": CLUSTER, f"runs.{shard}": {"$exists": False}}
-                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": {f"runs.{shard}": run}})
+                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": _fields_of_shard(redis)})
+                elif known_run != run:
+                    if redis.config_epoch < row.get("epochs", {}).get(shard, 0):
+                        # It was paused or cut off, and does not know yet that another one has taken over.
+                        raise RedisConnectionError("another node has taken over this shard of Redis")
+                    await self._replace_shard(row, redis)
                 else:
-                    if (self._run, self.number) != (CLUSTER, number):
-                        # The other nodes have to be admitted to this generation too.
-                        self._shards.clear()
-                        self._cache.drop()
+                    self._follow(row)
                     self._shards[shard] = run
-                    self._enter(CLUSTER, row)
 
-    async def begin_next(self) -> None:
+    async def _replace_shard(self, row: dict[str, Any], redis: RedisIdentity) -> None:
+        """Begin a generation for the slots of a shard that has another run id than the row says.
+
+        It begins for all slots if some servers would not understand it, or if there are too many ranges.
+        """
+        number, slots = row["gen"] + 1, await redis.list_slots()
+        field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
+        if field is None or not await self.may_divide():
+            if await self._begin_after(row, CLUSTER, redis):
+                _log.warning("redis_contents_discarded", run=redis.run, shard=redis.shard)
+        elif await self._begin_for_slots(row, field, redis):
+            _log.warning("redis_shard_contents_discarded", run=redis.run, shard=redis.shard, slots=len(slots))
+
+    async def begin_next(self, slots: Collection[int] | None = None) -> None:
         """Begin the next generation: all servers discard the contents of Redis within a second or two.
 
-        Raises Unreachable.
+        slots: of a cluster, only the contents of these slots. Raises Unreachable.
         """
         row = await self._read_row()
+        if slots is not None and row.get("run") == CLUSTER and await self.may_divide():
+            number = row["gen"] + 1
+            field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
+            if field is not None:
+                await self._begin_for_slots(row, field)
+                await self._follow_present_row()
+                return
         await self._begin_after(row, row.get("run", AWAY))
         self.reconnect()
 
     async def check(self) -> None:
         """Follow the generation in MongoDB, and start or end the use of the fallback.
 
-        Costs one read of MongoDB and a PING, and one write per second in the whole deployment. Raises Unreachable if
-        Redis or MongoDB does not answer, also if the fallback is used from now on.
+        Costs one read of MongoDB and a PING of each shard, and one write per second in the whole deployment. Raises
+        Unreachable if Redis or MongoDB does not answer, also if the fallback is used from now on. A cluster of which a
+        part answers is not unreachable.
         """
-        row = await self._read_row()
-        self.recover_from_ms = row.get("mend")
+        row = await self._read_row(_PROJECTION)
+        self.recover_from_ms, self.is_apart = row.get("mend"), "apart" in row
+        self._checked_ms = row["now"]
         self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
-            self.reconnect()
+            await self._follow_present_row()
         try:
-            await self._cache.ping()
+            is_whole = await self._cache.ping()
         except Unreachable:
             if self._unreachable_since is None:
                 self._unreachable_since = time.monotonic()
-            await self._handle_unreachable((time.monotonic() - self._unreachable_since) * 1000)
+            await self._handle_unreachable(_ms_since(self._unreachable_since))
             raise
         self._unreachable_since = None
         if not self._cache.is_shared:
             _log.warning("redis_is_back")
             await self._cache.leave_fallback()
-        if row["now"] - row.get("seen", 0) > _SEEN_INTERVAL_MS:
-            await self._mongo.update_one(DEPLOYMENT, {"_id": 1, "run": self._run}, [{"$set": {"seen": MONGO_NOW}}])
+        await self._note_reached(row, is_whole=is_whole)
+
+    def note_lost_notes(self) -> None:
+        """Note that messages have no notes, because a shard is away. They are looked at when it is back."""
+        if self._notes_lost_since_ms is None:
+            self._notes_lost_since_ms = self._checked_ms
+
+    async def _note_reached(self, row: Mapping[str, Any], *, is_whole: bool) -> None:
+        """Write when Redis, and all of its shards, were reached, if no server has done so in the last second.
+
+        After a time in which a shard was away for all servers, messages since then have to be looked at, even if it
+        has kept its contents: their effects on it, and their notes in it, are missing.
+        """
+        now, of_run = row["now"], {"_id": 1, "run": self._run}
+        change: dict[str, Any] = {}
+        partial_since = self._partial_since or time.monotonic()
+        self._partial_since = None if is_whole else partial_since
+        if now - row.get("seen", 0) > _SEEN_INTERVAL_MS:
+            change["seen"] = MONGO_NOW
+        if is_whole:
+            if now - row.get("whole", 0) > _SEEN_INTERVAL_MS:
+                change["whole"] = MONGO_NOW
+            since = [at for at in (row.get("apart"), self._notes_lost_since_ms) if at is not None]
+            if since:
+                # `$min` ignores missing fields.
+                change["mend"] = {"$min": ["$mend", min(since) - MAX_DELIVERY_MS]}
+                change["apart"] = "$$REMOVE"
+        elif "apart" not in row and now - row.get("whole", 0) > AWAY_AFTER_MS < _ms_since(partial_since):
+            change["apart"] = {"$ifNull": ["$whole", MONGO_NOW]}
+            # Unless another server has reached all shards meanwhile.
+            of_run["whole"] = row.get("whole", {"$exists": False})
+            _log.error("redis_shard_is_away")
+        if change and await self._mongo.update_one(DEPLOYMENT, of_run, [{"$set": change}]) and "mend" in change:
+            self._notes_lost_since_ms = None
+            _log.warning("redis_shards_are_back")
+
+    def is_later(self, key: str, number: int) -> bool:
+        """Return whether the generation of a key's slot has a greater number. key: its name or its hash tag in braces."""
+        tag = key.partition("{")[2].partition("}")[0]
+        return self._slots.of(slot_of_tag(tag)) > number
 
     async def is_away(self) -> bool:
         """Return whether the deployment has no Redis at this moment. Raises Unreachable if MongoDB does not answer."""
@@ -161,7 +260,30 @@ class Generations:
     def reconnect(self) -> None:
         """Drop all connections. New ones are admitted to the generation that is valid then."""
         self._run = None
+        self._shards.clear()
         self._cache.drop()
+
+    async def _follow_present_row(self) -> None:
+        """Use the generation in MongoDB from now on."""
+        async with self._lock:
+            self._follow(await self._read_row())
+
+    def _follow(self, row: Mapping[str, Any]) -> None:
+        """Use the generation of a row, and drop the connections to each Redis that was replaced.
+
+        All connections are dropped unless both generations are of the same cluster.
+        """
+        if (self._run, self.number) == (row.get("run"), row.get("gen")):
+            return
+        if self._run != CLUSTER or row.get("run") != CLUSTER or row["gen"] < self.number:
+            self.reconnect()
+        else:
+            replaced = {shard for shard, run in self._shards.items() if row["runs"].get(shard) != run}
+            for shard in replaced:
+                del self._shards[shard]
+            self._cache.drop_shards(replaced)
+        if row.get("run") == CLUSTER:
+            self._enter(CLUSTER, row)
 
     async def _handle_unreachable(self, unreachable_ms: float) -> None:
         """Use the fallback if no server reaches Redis, and stop using it if another server does."""
@@ -184,33 +306,60 @@ class Generations:
             self._enter(AWAY, row)
             self._cache.use_fallback(url)
 
-    async def _read_row(self) -> dict[str, Any]:
-        rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=_PROJECTION)
+    async def _read_row(self, projection: Mapping[str, Any] = _WITH_SLOTS) -> dict[str, Any]:
+        rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=projection)
         if not rows:
             raise Unreachable("the deployment was not opened yet")
         return rows[0]
 
-    async def _begin_after(self, row: dict[str, Any], run: str, runs: Mapping[str, str] | None = None) -> bool:
-        """Begin the generation after the row's. Returns false if another process was faster."""
+    async def _begin_after(self, row: dict[str, Any], run: str, first: RedisIdentity | None = None) -> bool:
+        """Begin the generation after the row's. Returns false if another process was faster.
+
+        first: the first shard, if it is a cluster's.
+        """
         unchanged = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
         if run != AWAY:
             del unchanged["seen"]
-        # Keeps the time when Redis was last seen through a generation without Redis.
-        was = {"$cond": [{"$eq": ["$run", AWAY]}, "$was", "$seen"]}
         change = {
             "gen": row.get("gen", 0) + 1,
+            "slots": "$$REMOVE",
             "run": run,
-            "runs": {"$literal": runs or {}},
+            "runs": {"$literal": {first.shard: first.run} if first is not None else {}},
+            "epochs": {"$literal": {first.shard: first.config_epoch} if first is not None else {}},
             "since": MONGO_NOW,
             "seen": MONGO_NOW,
-            "was": was,
+            # Keeps the time when Redis was last seen through a generation without Redis.
+            "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
         }
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | unchanged, [{"$set": change}]))
 
-    def _enter(self, run: str, row: dict[str, Any]) -> None:
+    async def _begin_for_slots(
+        self, row: Mapping[str, Any], slots: Mapping[str, Any], replaced: RedisIdentity | None = None
+    ) -> bool:
+        """Begin the generation after the row's for some slots of the cluster. Returns false if another was faster.
+
+        slots: the stored form of `SlotGenerations` then. replaced: the shard that has another run id now.
+        """
+        change = {"gen": slots["gen"], "slots": {"$literal": slots}, "was": _LAST_WHOLE}
+        if replaced is not None:
+            change |= {name: {"$literal": value} for name, value in _fields_of_shard(replaced).items()}
+        unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
+        return bool(await self._mongo.update_one(DEPLOYMENT, unchanged, [{"$set": change}]))
+
+    def _enter(self, run: str, row: Mapping[str, Any]) -> None:
         self._run, self.number = run, row["gen"]
+        self._slots = SlotGenerations.from_row(row)
         self.began_at = time.monotonic() - (row["now"] - row.get("since", 0)) / 1000
-        self._cache.keys.enter(self.number)
+        self._cache.keys.enter(self.number, self._slots.by_slot(self.number))
+
+
+def _ms_since(began: float) -> float:
+    return (time.monotonic() - began) * 1000
+
+
+def _fields_of_shard(redis: RedisIdentity) -> dict[str, str | int]:
+    """Return the fields of the row that say by which process a shard is used."""
+    return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}
 
 
 def use_present_generation(mongo: Mongo, cache: Cache) -> None:
@@ -219,12 +368,12 @@ def use_present_generation(mongo: Mongo, cache: Cache) -> None:
     Connections to another Redis than the deployment's are refused: calls raise Unreachable.
     """
 
-    async def admit(run: str, shard: str = "") -> None:
-        rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection=_PROJECTION)
+    async def admit(redis: RedisIdentity) -> None:
+        rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection=_WITH_SLOTS)
         row = rows[0] if rows else {}
-        valid = row.get("runs", {}).get(shard) if shard else row.get("run")
-        if valid != run or (shard and row.get("run") != CLUSTER):
+        valid = row.get("runs", {}).get(redis.shard) if redis.shard else row.get("run")
+        if valid != redis.run or (redis.shard and row.get("run") != CLUSTER):
             raise Unreachable("the servers do not use this Redis")
-        cache.keys.enter(row["gen"])
+        cache.keys.enter(row["gen"], SlotGenerations.from_row(row).by_slot(row["gen"]))
 
     cache.admit_with(admit)

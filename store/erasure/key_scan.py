@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from store.base.errors import translate_errors
-from store.redis.cluster_url import parse_cluster_url
+from store.redis.cluster.url import parse_cluster_url
 
 _KEYS_PER_STEP = 500
 _PARTS = 1_000

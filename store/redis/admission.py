@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from store.redis.calls import Script
+from store.redis.keys import SLOTS
 
-Admit = Callable[[str, str], Awaitable[None]]
-"""Called with the run id of the Redis behind a new connection, and its shard id in a cluster ("" elsewhere).
+ListSlots = Callable[[], Awaitable[Collection[int]]]
+"""Returns the slots of a shard of a cluster, rather too many than too few. Raises RedisError, OSError."""
 
-An exception refuses the connection.
-"""
+
+async def _list_all_slots() -> Collection[int]:
+    return range(SLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class RedisIdentity:
+    """The Redis behind a new connection.
+
+    Attributes:
+        run: Its run id, which each start of a process chooses at random.
+        shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere.
+        config_epoch: The number of its configuration in a cluster. It grows whenever a replica takes over.
+        list_slots: Lists the slots of its shard.
+    """
+
+    run: str
+    shard: str = ""
+    config_epoch: int = 0
+    list_slots: ListSlots = _list_all_slots
+
+
+Admit = Callable[[RedisIdentity], Awaitable[None]]
+"""Called with the Redis behind a new connection. An exception refuses the connection."""
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
+_CONFIG_EPOCH = re.compile(rb"^cluster_my_epoch:(\d+)", re.MULTILINE)
 
 
 class ConnectionAdmission:
@@ -31,21 +56,26 @@ class ConnectionAdmission:
         self._loaded_into: set[str] = set()
         """Run ids of the nodes of a cluster that have loaded the scripts."""
 
-    async def check(self, connection: AbstractConnection) -> None:
-        """Return if the connection may be used. Raises RedisError, OSError, StoreError."""
+    async def check(self, connection: AbstractConnection, list_slots: ListSlots) -> str:
+        """Return the id of its shard if the connection may be used; "" if it leads to no cluster.
+
+        Raises RedisError, OSError, StoreError. A replica is refused: its run id is not that of its shard's primary.
+        """
         if self.admit is None and not self._is_cluster:
-            return
+            return ""
         await connection.send_command("INFO", "server")
         info: bytes = await connection.read_response()
         found = _RUN_ID.search(info)
         if found is None:
             raise RedisConnectionError("this Redis does not report its run id")
-        run_id, shard = found[1].decode(), ""
+        identity = RedisIdentity(found[1].decode())
         if self._is_cluster:
             shard = await _read_shard(connection)
-            await self._load_scripts(connection, run_id)
+            identity = RedisIdentity(identity.run, shard, await _read_config_epoch(connection), list_slots)
+            await self._load_scripts(connection, identity.run)
         if self.admit is not None:
-            await self.admit(run_id, shard)
+            await self.admit(identity)
+        return identity.shard
 
     async def _load_scripts(self, connection: AbstractConnection, run_id: str) -> None:
         """Load all scripts into a node of a cluster when the first connection to it is opened.
@@ -59,6 +89,17 @@ class ConnectionAdmission:
             for _ in loads:
                 await connection.read_response()
             self._loaded_into.add(run_id)
+
+
+async def _read_config_epoch(connection: AbstractConnection) -> int:
+    """Return the number of the node's configuration. Raises RedisConnectionError if it is a replica."""
+    await connection.send_command("ROLE")
+    role, *_ = await connection.read_response()
+    if role != b"master":
+        raise RedisConnectionError("this node of the cluster is a replica")
+    await connection.send_command("CLUSTER", "INFO")
+    found = _CONFIG_EPOCH.search(await connection.read_response())
+    return int(found[1]) if found is not None else 0
 
 
 async def _read_shard(connection: AbstractConnection) -> str:

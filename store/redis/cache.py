@@ -6,7 +6,7 @@ The one place that selects the Redis fallback while the deployment's Redis is un
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from typing import Any
@@ -102,7 +102,8 @@ class Cache:
     async def attempt(self, calls: Sequence[Call]) -> list[Any]:
         """Like `run`, but an error reply is returned in the place of the result.
 
-        Raises Unreachable if replies are missing.
+        Raises Unreachable if replies are missing. If a part of a cluster does not answer, it raises nothing: the failures
+        are in the places of the results.
         """
         self._count(1)
         if not calls:
@@ -186,12 +187,12 @@ class Cache:
         """Let a function admit or refuse each new connection to the deployment's Redis."""
         self._redis.admission.admit = admit
 
-    async def ping(self) -> None:
-        """Raise Unreachable unless the deployment's Redis answers.
+    async def ping(self) -> bool:
+        """Return whether all of the deployment's Redis answers: a part of a cluster may. Raises Unreachable if none does.
 
         Afterwards the key names are those of its generation.
         """
-        await self._redis.ping()
+        return await self._redis.ping()
 
     async def check_health(self) -> None:
         """Raise Unreachable if requests cannot be answered because of Redis. Needs no MongoDB, except on a cluster."""
@@ -201,6 +202,10 @@ class Cache:
     def drop(self) -> None:
         """End all connections to the deployment's Redis and fail all callers. Later calls go over new connections."""
         self._redis.drop()
+
+    def drop_shards(self, shards: Collection[str]) -> None:
+        """Like `drop`, for the connections to some shards of a cluster. shards: their ids."""
+        self._redis.drop_shards(shards)
 
     async def close(self) -> None:
         """End all connections."""

@@ -6,10 +6,12 @@ here: only the caller knows whether that is safe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -18,8 +20,8 @@ from redis.exceptions import NoScriptError
 from store.base.errors import Unreachable, translate_errors
 from store.redis.admission import ConnectionAdmission
 from store.redis.calls import Call, ReadScripts, encode_command
-from store.redis.cluster import ClusterNodes
-from store.redis.cluster_url import parse_cluster_url
+from store.redis.cluster.nodes import ClusterNodes
+from store.redis.cluster.url import parse_cluster_url
 from store.redis.keys import Keys
 from store.redis.node import TIMEOUT_SECONDS, RedisNode
 
@@ -51,6 +53,11 @@ class RedisClient:
         """End all connections and fail all callers. Later calls go over new connections."""
         self._redis.drop()
 
+    def drop_shards(self, shards: Collection[str]) -> None:
+        """Like `drop`, for the connections to some shards of a cluster. shards: their ids."""
+        if isinstance(self._redis, ClusterNodes):
+            self._redis.drop(shards)
+
     async def close(self) -> None:
         """Like `drop`, and wait until the connections have ended."""
         await self._redis.close()
@@ -58,7 +65,8 @@ class RedisClient:
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Return the replies in order, error replies as exceptions in their places.
 
-        Raises Unreachable if replies are missing.
+        Raises Unreachable if replies are missing. If some nodes of a cluster answer, it raises nothing: the failures are
+        in the places of the replies that are missing.
         All calls take one round trip and are no transaction. Scripts that Redis does not know are loaded and called
         again.
         """
@@ -74,12 +82,19 @@ class RedisClient:
                 results[i] = result
         return results
 
-    async def ping(self) -> None:
-        """Raise Unreachable unless Redis answers. A new connection is admitted first, which settles the generation."""
+    async def ping(self) -> bool:
+        """Return whether all of Redis answers: of a cluster, a part may. Raises Unreachable if none of it does.
+
+        A new connection is admitted first, which settles the generation.
+        """
+        if isinstance(self._redis, ClusterNodes):
+            with translate_errors():
+                return await self._redis.ping()
         raise_first_error(await self.run([Call("PING", ())]))
+        return True
 
     async def ping_without_admission(self) -> None:
-        """Raise Unreachable unless Redis answers. Needs no MongoDB, except on a cluster."""
+        """Raise Unreachable unless Redis, or a part of a cluster, answers. Needs no MongoDB, except on a cluster."""
         if self.is_cluster:
             await self.ping()
             return
@@ -125,16 +140,24 @@ class RedisClient:
             return await redis.run(calls)
 
     def _connect(self, url: str) -> RedisNode:
-        return RedisNode(url, self._encode, self.admission.check)
+        async def admit(connection: AbstractConnection) -> None:
+            node.shard = await self.admission.check(connection, partial(self._list_slots_of, node))
+
+        node = RedisNode(url, self._encode, admit)
+        return node
+
+    async def _list_slots_of(self, node: RedisNode) -> Collection[int]:
+        return await self._redis.list_slots_of(node) if isinstance(self._redis, ClusterNodes) else ()
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
         """Return the calls in the Redis protocol. Raises RedisConnectionError if a key is of a former generation."""
-        space = self._keys.namespace
+        is_present, is_uniform, space = self._keys.is_present, self._keys.is_uniform, self._keys.namespace
         parts = []
         for call in calls:
             keys, evalsha = call.keys, self._evalsha.get(call.name)
-            if keys and not keys[0].startswith(space) and call.name != "SPUBLISH":
-                raise RedisConnectionError("the key belongs to a former generation of Redis")
+            if keys and not (keys[0].startswith(space) if is_uniform else is_present(keys[0])):
+                if call.name != "SPUBLISH":
+                    raise RedisConnectionError("the key belongs to a former generation of Redis")
             if evalsha is not None:
                 if keys and "{" not in keys[0]:
                     # In a cluster, scripts look whether the whole slot of their keys is on the node, by further names.

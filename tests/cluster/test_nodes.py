@@ -17,8 +17,9 @@ from server.services import open_services
 from server.settings import Settings
 from store.base.errors import Unreachable
 from store.base.ids import UserId, partition_of, private_id
+from store.redis.admission import RedisIdentity
 from store.redis.cache import Cache, Call
-from store.redis.cluster_url import parse_cluster_url
+from store.redis.cluster.url import parse_cluster_url
 from store.redis.keys import Keys
 from store.scripts import read_scripts
 from subscriptions.realtime.events.messages import MessageCreated
@@ -53,8 +54,8 @@ async def test_replies_of_all_nodes_come_in_the_order_of_the_calls(cache: Cache)
 async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
     admitted = []
 
-    async def admit(run: str, shard: str = "") -> None:
-        admitted.append(shard)
+    async def admit(redis: RedisIdentity) -> None:
+        admitted.append(redis.shard)
 
     cache.admit_with(admit)
     await cache.load_scripts()

@@ -3,7 +3,8 @@
 The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls.
 A node executes nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now
 (TRYAGAIN, CLUSTERDOWN). Such calls, and calls for which no connection could be opened, are repeated until the timeout.
-All other failures are raised to the caller.
+All other failures concern the calls to that node only. After a node has failed for five seconds, calls to it fail at
+once, until it answers a `ping` again or another node has its slots.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from typing import Any
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from store.base.errors import failures
 from store.redis.calls import Call
-from store.redis.cluster_url import Address, ClusterUrl
+from store.redis.cluster.failing_nodes import FailingNodes
+from store.redis.cluster.shard_slots import find_addresses, find_members, find_slots, parse_nodes, parse_shard_members
 from store.redis.node import TIMEOUT_SECONDS, RedisNode
 from store.redis.pipeline_connection import PendingCalls
-from store.redis.slot_map import SlotMap
+from store.redis.cluster.slot_map import SlotMap
+from store.redis.cluster.url import Address, ClusterUrl
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.2
@@ -30,7 +35,18 @@ _LONGEST_PAUSE_SECONDS = 0.2
 _MAX_IMMEDIATE_REDIRECTS = 3
 """Number of times that redirected calls are repeated without a pause."""
 
+_MOST_DRAWS = 20
+"""Number of times that a node is drawn until one is found that is not away."""
+
+_PING_SECONDS = 1.0
+"""Time that `ping` waits for the other nodes after the first one has answered."""
+
+_REPORT_SECONDS = 1.0
+"""Time that nodes have to report the slots of a shard. Reports of others are used without theirs."""
+
 _PING = Call("PING", ())
+
+_CLUSTER_NODES = Call("CLUSTER", (), ("NODES",))
 
 _ASKING = Call("ASKING", ())
 """Lets a node answer the next call although the slot is still being moved to it."""
@@ -46,16 +62,21 @@ class ClusterNodes:
         self._nodes: dict[Address, RedisNode] = {}
         self._slots = SlotMap(lambda: {*self._nodes, *self._url.seeds}, self._node, self._leave_others)
         self._leaving: set[asyncio.Task[None]] = set()
+        self._failing = FailingNodes(TIMEOUT_SECONDS)
 
     @property
     def queued(self) -> int:
         """Callers whose calls were not sent yet."""
         return sum(node.queued for node in self._nodes.values())
 
-    def drop(self) -> None:
-        """End all connections and fail all callers. Later calls go over new connections."""
+    def drop(self, shards: Collection[str] | None = None) -> None:
+        """End all connections and fail all callers. Later calls go over new connections.
+
+        shards: ids of shards; only connections to their nodes are ended.
+        """
         for node in self._nodes.values():
-            node.drop()
+            if shards is None or node.shard in shards:
+                node.drop()
 
     async def close(self) -> None:
         """Like `drop`, and wait until the connections have ended."""
@@ -72,6 +93,71 @@ class ClusterNodes:
         await self._slots.refresh()
         pings = [self._node(address).enqueue((_PING,), 1).replies for address in self._slots.owners]
         await asyncio.gather(*pings, return_exceptions=True)
+
+    async def ping(self) -> bool:
+        """Return whether all nodes that own slots answer. New connections to them are admitted first.
+
+        Raises RedisError, OSError if no node answers.
+        """
+        if self._slots.is_empty:
+            await self._slots.refresh()
+        pings = {address: self._node(address).enqueue((_PING,), 1).replies for address in self._slots.owners}
+        waiting = set(pings.values())
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if any(not ping.cancelled() and ping.exception() is None for ping in done):
+                break
+        if waiting:
+            await asyncio.wait(waiting, timeout=_PING_SECONDS)
+        missing = [failure for address, ping in pings.items() if (failure := self._note_ping(address, ping))]
+        if missing:
+            self._slots.refresh_soon()
+        if len(missing) == len(pings):
+            raise missing[0]
+        return not missing
+
+    def _note_ping(self, address: Address, ping: asyncio.Future[list[Any]]) -> Exception | None:
+        """Return why a node has not answered a ping; None if it has."""
+        failure: BaseException | None
+        if not ping.done():
+            ping.cancel()
+            failure = RedisTimeoutError("no answer to a ping in time")
+        else:
+            (answer,) = (None,) if (failure := ping.exception()) else ping.result()
+            failure = answer if isinstance(answer, Exception) else failure
+        if failure is None:
+            self._failing.note_answer(address)
+            return None
+        if not isinstance(failure, RedisError | OSError):
+            raise failure
+        self._failing.note_failure(address)
+        return failure
+
+    async def list_slots_of(self, member: RedisNode) -> set[int]:
+        """Return the slots of a node's shard, as it and all nodes that answer report them: rather too many than too few.
+
+        These are the slots that the shard owns, those that it owned until less than a minute ago, and those that are
+        being moved to or from it. Raises RedisError, OSError if the node does not answer.
+        """
+        own_report = parse_nodes((await member.ask(_CLUSTER_NODES)).decode())
+        node = (await member.ask(Call("CLUSTER", (), ("MYID",)))).decode()
+        try:
+            members = parse_shard_members(await member.ask(Call("CLUSTER", (), ("SHARDS",))), node)
+        except ResponseError:
+            # Redis before version 7.
+            members = {node}
+        others = [other for other in self._nodes.values() if other is not member]
+        asking = [asyncio.create_task(other.ask(_CLUSTER_NODES)) for other in others]
+        if asking:
+            await asyncio.wait(asking, timeout=_REPORT_SECONDS)
+        reports = [own_report]
+        for question in asking:
+            question.cancel()
+            if question.done() and not question.cancelled() and question.exception() is None:
+                reports.append(parse_nodes(question.result().decode()))
+        await asyncio.gather(*asking, return_exceptions=True)
+        members = find_members(members, reports)
+        return find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
 
     async def find_url(self, key: str) -> str:
         """Return the URL of the node that owns a key or a channel, as the nodes report now.
@@ -92,8 +178,10 @@ class ClusterNodes:
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Return the replies in order, error replies as exceptions in their places.
 
+        If a node does not answer, the failure is in the places of its replies. Its calls may have been executed.
+
         Raises:
-            RedisError, OSError: Not all replies arrived. Some of the calls may have been executed.
+            RedisError, OSError: No reply arrived. Some of the calls may have been executed.
         """
         if self._slots.is_empty:
             await self._slots.refresh()
@@ -107,12 +195,14 @@ class ClusterNodes:
             remaining, needs_pause = await self._run_once(calls, remaining, redirected, replies)
             if not remaining or loop.time() + pause >= deadline:
                 break
-            if any(isinstance(replies[i], OSError | RedisConnectionError) for i in remaining):
+            if any(is_failure(replies[i]) for i in remaining):
                 # Raises if no node answers at all. Then a pause would not help.
                 await self._slots.refresh()
             if needs_pause or attempt > _MAX_IMMEDIATE_REDIRECTS:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        if all(map(is_failure, replies)):
+            raise replies[0]
         return replies
 
     async def _run_once(
@@ -125,22 +215,24 @@ class ClusterNodes:
         sent = self._send(calls, remaining, redirected)
         repeat: list[int] = []
         needs_pause = False
-        failure: BaseException | None = None
         try:
-            for indices, pending in sent:
+            for address, indices, pending in sent:
                 try:
                     found = await pending.replies
                 except (RedisError, OSError) as error:
                     self._slots.refresh_soon()
-                    if pending.was_never_sent and _may_recover(error):
+                    if not self._failing.is_away(address):
+                        # Otherwise it was not asked.
+                        self._failing.note_failure(address)
+                        failures["redis"] += 1
+                    for i in indices:
+                        redirected.pop(i, None)
+                        replies[i] = error
+                    if pending.was_never_sent and _may_recover(error) and not self._failing.is_away(address):
                         needs_pause = True
                         repeat += indices
-                        for i in indices:
-                            redirected.pop(i, None)
-                            replies[i] = error
-                    else:
-                        failure = error
                     continue
+                self._failing.note_answer(address)
                 reply_iterator = iter(found)
                 for i in indices:
                     reply = next(reply_iterator)
@@ -154,14 +246,12 @@ class ClusterNodes:
                         if is_repeatable:
                             repeat.append(i)
         finally:
-            _cancel_rest(pending for _, pending in sent)
-        if failure is not None:
-            raise failure
+            _cancel_rest(pending for _, _, pending in sent)
         return sorted(repeat), needs_pause
 
     def _send(
         self, calls: Sequence[Call], indices: Sequence[int], redirected: dict[int, Address]
-    ) -> list[tuple[list[int], PendingCalls]]:
+    ) -> list[tuple[Address, list[int], PendingCalls]]:
         by_node: defaultdict[Address, list[int]] = defaultdict(list)
         for i in indices:
             by_node[redirected[i] if i in redirected else self._owner(calls[i])].append(i)
@@ -172,7 +262,12 @@ class ClusterNodes:
                 if i in redirected:
                     part.append(_ASKING)
                 part.append(calls[i])
-            sent.append((of_node, self._node(address).enqueue(part, len(calls))))
+            if self._failing.is_away(address):
+                pending = PendingCalls(part, asyncio.get_running_loop())
+                pending.fail(RedisConnectionError("this node of the cluster has not answered for some time"))
+            else:
+                pending = self._node(address).enqueue(part, len(calls))
+            sent.append((address, of_node, pending))
         return sent
 
     def _handle_refusal(self, i: int, text: str, redirected: dict[int, Address]) -> tuple[bool, bool]:
@@ -194,8 +289,15 @@ class ClusterNodes:
         return False, False
 
     def _owner(self, call: Call) -> Address:
-        # A call without a key may go to any node, and to another one when it is repeated.
-        return self._slots.owner(call.keys[0]) if call.keys else self._slots.random_owner()
+        return self._slots.owner(call.keys[0]) if call.keys else self._random_owner()
+
+    def _random_owner(self) -> Address:
+        """Return a node for a call without a key. It may go to any node, and to another one when it is repeated."""
+        for _ in range(_MOST_DRAWS):
+            address = self._slots.random_owner()
+            if not self._failing.is_away(address):
+                break
+        return address
 
     def _node(self, address: Address) -> RedisNode:
         node = self._nodes.get(address)
@@ -216,6 +318,11 @@ class ClusterNodes:
             await asyncio.sleep(TIMEOUT_SECONDS)
         finally:
             await node.close()
+
+
+def is_failure(reply: object) -> bool:
+    """Return whether a reply is missing, and this is why."""
+    return isinstance(reply, OSError | RedisConnectionError | RedisTimeoutError)
 
 
 def _may_recover(error: Exception) -> bool:

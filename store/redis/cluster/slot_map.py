@@ -12,17 +12,19 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
 from store.redis.calls import Call
-from store.redis.cluster_url import Address, join_address
+from store.redis.cluster.url import Address, join_address
+from store.redis.keys import SLOTS
 from store.redis.node import RedisNode
 
 _log = structlog.get_logger()
-
-SLOTS = 16_384
 
 _ASKED_AT_ONCE = 3
 """Nodes asked for the map at the same time; the first answer is taken."""
 
 _MIN_REFRESH_INTERVAL_SECONDS = 0.1
+
+_FORMER_SECONDS = 60.0
+"""Time for which the former owner of a slot is remembered."""
 
 _CLUSTER_SLOTS = Call("CLUSTER", (), ("SLOTS",))
 
@@ -47,6 +49,8 @@ class SlotMap:
         self._node = node
         self._on_refresh = on_refresh
         self._owners: list[Address] = []
+        self._former: dict[int, list[tuple[Address, float]]] = {}
+        """The former owners of slots, with the time until which each is remembered, by the event loop's clock."""
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_at = 0.0
 
@@ -71,7 +75,23 @@ class SlotMap:
     def move(self, slot: int, address: Address) -> Address:
         """Note the new owner of a slot. Returns the former one."""
         former, self._owners[slot] = self._owners[slot], address
+        self._note_former(slot, former, address)
         return former
+
+    def slots_of(self, addresses: Collection[Address]) -> set[int]:
+        """Return the slots that nodes own, or owned until less than a minute ago, as far as is known."""
+        now = asyncio.get_running_loop().time()
+        slots = {slot for slot, owner in enumerate(self._owners) if owner in addresses}
+        for slot, former in self._former.items():
+            if any(address in addresses and until > now for address, until in former):
+                slots.add(slot)
+        return slots
+
+    def _note_former(self, slot: int, former: Address, owner: Address) -> None:
+        if former != owner:
+            now = asyncio.get_running_loop().time()
+            kept = [known for known in self._former.get(slot, ()) if known[1] > now and known[0] != former]
+            self._former[slot] = [*kept, (former, now + _FORMER_SECONDS)]
 
     async def refresh(self) -> None:
         """Read the map from the nodes. Raises RedisError or OSError if no node reports it."""
@@ -107,10 +127,14 @@ class SlotMap:
         failure: Exception | None = None
         for i in range(0, len(addresses), _ASKED_AT_ONCE):
             try:
-                self._owners = await self._first_report(addresses[i : i + _ASKED_AT_ONCE])
+                owners = await self._first_report(addresses[i : i + _ASKED_AT_ONCE])
             except (RedisError, OSError) as error:
                 failure = error
             else:
+                if owners != self._owners:
+                    for slot, (former, owner) in enumerate(zip(self._owners, owners, strict=False)):
+                        self._note_former(slot, former, owner)
+                self._owners = owners
                 self._on_refresh(self.owners)
                 return
         raise failure or RedisConnectionError("no node of the Redis Cluster is known")
@@ -133,9 +157,7 @@ class SlotMap:
 
     async def _report_of(self, address: Address) -> list[Address]:
         """Return the owner of each slot as one node reports it."""
-        (ranges,) = await self._node(address).shared.run([_CLUSTER_SLOTS])
-        if isinstance(ranges, Exception):
-            raise ranges
+        ranges = await self._node(address).ask(_CLUSTER_SLOTS)
         own_host = address.rpartition(":")[0]
         owners = [""] * SLOTS
         for first, last, primary, *_ in ranges:

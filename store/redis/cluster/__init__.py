@@ -1,0 +1,1 @@
+"""A Redis Cluster: its nodes, and the slots that they own."""
