@@ -100,7 +100,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
             )
             load_shedding.open()
             stack.callback(load_shedding.close)
-            stop_task = asyncio.create_task(_stop_when(services.data_is_newer))
+            stop_task = asyncio.create_task(_stop_when(services.must_stop))
             stack.callback(stop_task.cancel)
             yield {
                 SHUTDOWN_STATE: shutdown,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import structlog
 
 from store.base.errors import StoreError
+from store.deployment.shared_formats import IncompatibleServer
 from store.mongo.migrations import Migrator, NewerData
 from store.store import Store
 from subscriptions.realtime.ring.server_ring import ServerRing
@@ -22,18 +24,26 @@ async def open_databases(
     ring: ServerRing,
     data_center: int,
     opened: asyncio.Event,
-    data_is_newer: asyncio.Event,
+    must_stop: asyncio.Event,
     migrator: Migrator | None,
 ) -> None:
     """Prepare indexes, the deployment's name, a worker number and scripts. Retries until both databases answer.
 
-    Raises NewerData.
+    Raises NewerData and IncompatibleServer.
     """
+    formats = store.deployment.formats
+    formats.on_incompatible = partial(_stop, store, must_stop)
     pause = 0.1
     while True:
         try:
             await store.deployment.open()
+            await formats.check()
             await store.deployment.worker_numbers.lease(store.ids, data_center)
+            try:
+                await formats.check()
+            except IncompatibleServer:
+                await release_worker_number(store, data_center)
+                raise
             ring.update(await store.deployment.worker_numbers.list_ring())
             await store.cache.load_scripts()
             opened.set()
@@ -42,13 +52,22 @@ async def open_databases(
             return
         except NewerData as newer:
             _log.critical("data_version_too_new", reason=str(newer))
-            store.deployment.refuse_calls()
-            data_is_newer.set()
+            _stop(store, must_stop)
+            raise
+        except IncompatibleServer as incompatible:
+            _log.critical("shared_format_incompatible", reason=str(incompatible))
+            _stop(store, must_stop)
             raise
         except StoreError as error:
             _log.warning("waiting_for_databases", reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+def _stop(store: Store, must_stop: asyncio.Event) -> None:
+    """Neither read nor write from now on, and end the process."""
+    store.deployment.refuse_calls()
+    must_stop.set()
 
 
 async def release_worker_number(store: Store, data_center: int) -> None:

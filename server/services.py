@@ -57,8 +57,8 @@ class Services:
     migrator: Migrator
     opened: asyncio.Event
     """Set once indexes exist, this process has a worker number, and Redis has the scripts."""
-    data_is_newer: asyncio.Event
-    """Set if MongoDB was unreachable at first, and then has data of a newer version. The process has to stop."""
+    must_stop: asyncio.Event
+    """Set if the process has to stop: the data is of a newer version, or other servers are incompatible (ADR 104)."""
     fetched_links: Counter[str]
     """Links whose previews this process fetched, by outcome."""
     livekit: LiveKitParts | None
@@ -115,19 +115,19 @@ async def open_services(
         push_services = build_push_services(settings, store.clock)
     parts = build_parts(settings, store, push_services)
     engine = build_engine(settings, parts.app)
-    opened, data_is_newer = asyncio.Event(), asyncio.Event()
+    opened, must_stop = asyncio.Event(), asyncio.Event()
     migrator = Migrator(databases.mongo)
     opening = [
         asyncio.create_task(
             open_databases(
-                store, parts.ring, settings.data_center, opened, data_is_newer, migrator if settings.migrate else None
+                store, parts.ring, settings.data_center, opened, must_stop, migrator if settings.migrate else None
             )
         ),
         asyncio.create_task(parts.revocations.reading.open()),
         asyncio.create_task(parts.app.bans.reading.open()),
     ]
     checking_blobs = asyncio.create_task(check_blob_store(store.blobs))
-    # Marks the exception as retrieved: `data_is_newer` signals it if nobody awaits the task.
+    # Marks the exception as retrieved: `must_stop` signals it if nobody awaits the task.
     opening[0].add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         # Usually this is quick, and the server then answers from its first request on.
@@ -144,7 +144,7 @@ async def open_services(
             parts.revocations,
             migrator,
             opened,
-            data_is_newer,
+            must_stop,
             parts.preview_fetcher.outcomes,
             parts.livekit,
             parts.push_worker,

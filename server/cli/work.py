@@ -21,7 +21,7 @@ _log = structlog.get_logger("server.cli")
 def run_worker(settings: Settings) -> None:
     """Work until SIGINT or SIGTERM. Then complete what has begun; other processes do the rest.
 
-    Raises CommandError if the stored data is of a newer version.
+    Raises CommandError if the stored data is of a newer version, or if other servers are incompatible.
     """
     tune_interpreter()
     asyncio.run(_work(settings))
@@ -36,11 +36,11 @@ async def _work(settings: Settings) -> None:
         services = await stack.enter_async_context(open_services(settings))
         await _serve_metrics(settings, services, stack)
         _log.info("worker_started", push_services=sorted(services.app.push_services))
-        waits = [asyncio.create_task(event.wait()) for event in (stop, services.data_is_newer)]
+        waits = [asyncio.create_task(event.wait()) for event in (stop, services.must_stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
-    if services.data_is_newer.is_set():
+    if services.must_stop.is_set():
         raise CommandError("The worker stopped: the log above says why.")
     _log.info("worker_stopped")
 

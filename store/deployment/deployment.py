@@ -1,6 +1,7 @@
 """The deployment as a whole: its name and losses of Redis, with access to its indexes, generations and worker numbers.
 
-Fields of the row `deployment` {_id 1}, in addition to those of `redis_generations.py` and `deployment_time.py`:
+Fields of the row `deployment` {_id 1}, in addition to those of `redis_generations.py`, `deployment_time.py` and
+`shared_formats.py`:
     name   random, part of every cursor
     epoch  the epoch of Redis: a mark in it that is lost with its contents
     egen   the generation that the epoch belongs to
@@ -20,7 +21,8 @@ from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.deployment.deployment_time import DeploymentTime
 from store.deployment.redis_generations import FallbackServer, Generations
-from store.deployment.worker_numbers import WorkerNumbers
+from store.deployment.shared_formats import SHARED_FORMAT, SharedFormats
+from store.deployment.worker_numbers import LEASES, WorkerNumbers
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import DEPLOYMENT
 from store.mongo.indexes import Indexes
@@ -50,6 +52,7 @@ class Deployment:
         lease_mongo: Mongo | None = None,
         has_directory: bool = False,
         has_search: bool = True,
+        shared_format: int = SHARED_FORMAT,
     ) -> None:
         """Connect the parts; `open` reads the state.
 
@@ -62,6 +65,7 @@ class Deployment:
             lease_mongo: The same MongoDB with connections of its own, for the lease of the worker number.
             has_directory: Users may search the directory.
             has_search: This process writes the index of messages.
+            shared_format: Format of what this process shares with other servers; tests change it.
         """
         self._mongo = mongo
         self._lease_mongo = lease_mongo or mongo
@@ -80,7 +84,9 @@ class Deployment:
             DeploymentTime(self._lease_mongo, clock),
             self.owner,
             notes_messages=has_search,
+            shared_format=shared_format,
         )
+        self.formats = SharedFormats(self._lease_mongo, LEASES, self.owner, shared_format)
         self.index_states = IndexStates(mongo, clock, self.owner, lambda: self.redis_epoch)
         self.generations.on_row = lambda row: self.index_states.note(row, self.redis_epoch)
         self.name = ""

@@ -7,6 +7,7 @@ Fields of a row of `leases` {_id worker number}:
     used   ms of the deployment's time: the owner makes ids of earlier times only
     ring   the owner, if it is in the ring of servers (servers of earlier versions leave the field as it is)
     notes  the owner, if it notes messages for the index (others leave the field as it is)
+    format {by: the owner, n: its shared format}, see `shared_formats.py` (others leave the field as it is)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.base.snowflakes import WORKERS, Snowflakes
 from store.deployment.deployment_time import DeploymentTime
+from store.deployment.shared_formats import SHARED_FORMAT, format_field
 from store.mongo.client import Mongo
 from store.mongo.mongo_clock import MONGO_NOW
 
@@ -33,12 +35,21 @@ class WorkerNumbers:
     """Leases worker numbers for one process."""
 
     def __init__(
-        self, mongo: Mongo, clock: DeploymentClock, time: DeploymentTime, owner: str, *, notes_messages: bool = True
+        self,
+        mongo: Mongo,
+        clock: DeploymentClock,
+        time: DeploymentTime,
+        owner: str,
+        *,
+        notes_messages: bool = True,
+        shared_format: int = SHARED_FORMAT,
     ) -> None:
         """Lease nothing yet.
 
         owner: names the process in its leases. notes_messages: the process notes messages for the index (ADR 85).
+        shared_format: of the process (ADR 104).
         """
+        self._shared_format = shared_format
         self._notes_messages = notes_messages
         self._mongo = mongo
         self._clock = clock
@@ -85,6 +96,7 @@ class WorkerNumbers:
             "from": begin,
             "used": valid_until_ms,
             "ring": self._owner,
+            "format": format_field(self._owner, self._shared_format),
         }
         if self._notes_messages:
             fields["notes"] = self._owner

@@ -1,7 +1,7 @@
 """Periodic work of a server.
 
 - It checks whether Redis was lost, and finishes deliveries and changes of rights that dead servers left.
-- It renews the lease of the server's worker number, and reads which servers are in the ring.
+- It renews the lease of the server's worker number, and reads which servers are in the ring and their formats.
 - It reports that the server is alive, and reads the reports of others. It finds idle and departed devices.
 - It writes which users of the server are online in their workspaces.
 - It compares the feeds of its connections with Redis, and renews the watches of those who look at a conversation.
@@ -260,6 +260,7 @@ class Housekeeper:
         numbers = self._store.deployment.worker_numbers
         await numbers.lease(self._store.ids, self._data_center)
         self._ring.update(await numbers.list_ring())
+        await self._store.deployment.formats.check_running()
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Run periodic work at an interval, and sooner after a failure.
