@@ -7,7 +7,7 @@ import asyncio
 from resolvers.base.app import Confab
 from resolvers.base.errors import IdempotencyConflict, Unavailable
 from store.base.ids import MessageId
-from store.messages.idempotency_claims import CLAIM_MS, Claim
+from store.messages.idempotency_claims import CLAIM_MS, UNKNOWN_EPOCH, Claim
 from store.messages.message import Message
 
 _MAX_WAIT_SECONDS = 12.0
@@ -36,7 +36,7 @@ async def claim_message(app: Confab, message: Message, claim: Claim) -> Message 
     while True:
         result = await app.store.claims.claim(message.sender, message.key, claim)
         uses_fallback, existing = result.epoch is None, result.existing
-        if not uses_fallback and result.epoch != app.store.deployment.redis_epoch:
+        if not uses_fallback and result.epoch not in (UNKNOWN_EPOCH, app.store.deployment.redis_epoch):
             await app.store.deployment.check_redis()
         if existing is None:
             return await _check_mongo(app, message, claim, uses_fallback=uses_fallback)

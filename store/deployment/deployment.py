@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from functools import partial
 
 from store.base.clock import DeploymentClock
 from store.base.errors import Unreachable
 from store.deployment.deployment_time import DeploymentTime
-from store.deployment.redis_generations import FallbackServer, Generations
+from store.deployment.redis_generations import MAX_DELIVERY_MS, FallbackServer, Generations
 from store.deployment.shared_formats import SHARED_FORMAT, SharedFormats
 from store.deployment.worker_numbers import LEASES, WorkerNumbers
 from store.mongo.client import Document, Mongo
@@ -32,8 +33,8 @@ from store.redis.keys import Keys
 from store.search.index_state import new_state
 from store.search.index_states import INDEX_STATE, IndexStates
 
-_MAX_DELIVERY_MS = 30_000
-"""Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
+_SLOTS_FORMAT = 2
+"""The shared format from which on servers understand that slots have different generations."""
 
 _RECENTLY_LOST_MS = 60_000
 
@@ -87,6 +88,7 @@ class Deployment:
             shared_format=shared_format,
         )
         self.formats = SharedFormats(self._lease_mongo, LEASES, self.owner, shared_format)
+        self.generations.may_divide = partial(self.formats.all_servers_have, _SLOTS_FORMAT)
         self.index_states = IndexStates(mongo, clock, self.owner, lambda: self.redis_epoch)
         self.generations.on_row = lambda row: self.index_states.note(row, self.redis_epoch)
         self.name = ""
@@ -96,6 +98,8 @@ class Deployment:
         self.erased_user_key: bytes | None = None
         """Key of the names of erased users, the same on all servers; None until `open` has read it."""
         self.redis_epoch = ""
+        self.epoch_generation = 0
+        """The newest generation when `redis_epoch` was read."""
         self.redis_lost_at_ms = 0
         """Time at which Redis last lost its contents. 0: never."""
 
@@ -179,11 +183,22 @@ class Deployment:
 
     async def _check_redis(self) -> None:
         await self.generations.check()
-        epoch = await self._read_epoch()
+        oldest = self.formats.oldest
+        if self.generations.is_divided and oldest is not None and oldest < _SLOTS_FORMAT:
+            # A server of an earlier version was started, which uses the newest generation for all slots.
+            await self.generations.begin_next()
+        number = self.generations.number
+        try:
+            epoch = await self._read_epoch()
+        except Unreachable:
+            # The shard with the mark is away.
+            if number == self.epoch_generation:
+                return
+            epoch = f"{self.generations.begun_ms}-{number}"
+        self.epoch_generation = number
         if epoch == self.redis_epoch:
             return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
-        number = self.generations.number
         if row.get("epoch") not in (None, epoch):
             lost_at = int(epoch.partition("-")[0])
             last_seen = lost_at if row.get("egen") == number else min(lost_at, row.get("was") or lost_at)
@@ -193,7 +208,7 @@ class Deployment:
                 {
                     "$set": {"epoch": epoch, "egen": number},
                     "$max": {"lost": lost_at},
-                    "$min": {"mend": last_seen - _MAX_DELIVERY_MS},
+                    "$min": {"mend": last_seen - MAX_DELIVERY_MS},
                 },
             )
             self.redis_lost_at_ms = max(lost_at, row.get("lost", 0))

@@ -18,6 +18,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
     runs   run ids of a cluster's primaries, by shard id
     epochs the numbers of their configurations, by shard id
+    begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
     whole  when a server last reached all shards of the cluster
@@ -60,7 +61,7 @@ _SEEN_INTERVAL_MS = 1_000
 MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
-_FIELDS = ("gen", "run", "runs", "epochs", "since", "seen", "whole", "apart", "mend", "search")
+_FIELDS = ("gen", "run", "runs", "epochs", "begun", "since", "seen", "whole", "apart", "mend", "search")
 _PROJECTION = {name: 1 for name in _FIELDS} | {"now": MONGO_NOW}
 _WITH_SLOTS = _PROJECTION | {"slots": 1}
 
@@ -99,6 +100,8 @@ class Generations:
         self._slots = SlotGenerations.equal(0)
         self.number = 0
         """The newest generation."""
+        self.begun_ms = 0
+        """Time at which the newest generation began, by MongoDB's clock."""
         self.began_at = 0.0
         """Time at which the last generation of all slots began, by `time.monotonic`, as far as known."""
         self.recover_from_ms: int | None = None
@@ -244,6 +247,11 @@ class Generations:
             self._notes_lost_since_ms = None
             _log.warning("redis_shards_are_back")
 
+    @property
+    def is_divided(self) -> bool:
+        """True if slots have different generations."""
+        return not self._cache.keys.is_uniform
+
     def is_later(self, key: str, number: int) -> bool:
         """Return whether the generation of a key's slot has a greater number. key: its name or its hash tag in braces."""
         tag = key.partition("{")[2].partition("}")[0]
@@ -326,6 +334,7 @@ class Generations:
             "run": run,
             "runs": {"$literal": {first.shard: first.run} if first is not None else {}},
             "epochs": {"$literal": {first.shard: first.config_epoch} if first is not None else {}},
+            "begun": MONGO_NOW,
             "since": MONGO_NOW,
             "seen": MONGO_NOW,
             # Keeps the time when Redis was last seen through a generation without Redis.
@@ -340,7 +349,7 @@ class Generations:
 
         slots: the stored form of `SlotGenerations` then. replaced: the shard that has another run id now.
         """
-        change = {"gen": slots["gen"], "slots": {"$literal": slots}, "was": _LAST_WHOLE}
+        change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
         if replaced is not None:
             change |= {name: {"$literal": value} for name, value in _fields_of_shard(replaced).items()}
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
@@ -348,6 +357,7 @@ class Generations:
 
     def _enter(self, run: str, row: Mapping[str, Any]) -> None:
         self._run, self.number = run, row["gen"]
+        self.begun_ms = row.get("begun", row.get("since", 0))
         self._slots = SlotGenerations.from_row(row)
         self.began_at = time.monotonic() - (row["now"] - row.get("since", 0)) / 1000
         self._cache.keys.enter(self.number, self._slots.by_slot(self.number))

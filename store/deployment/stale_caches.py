@@ -11,20 +11,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from itertools import islice
+from typing import Any
 
 import structlog
 
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
+from store.redis.keys import slot_of_tag, user_tag
 from store.sessions.changes import INVALIDATE
 from store.sessions.session_store import SessionStore
 
 _log = structlog.get_logger()
 
 _MAX_REMEMBERED = 10_000
-"""Users and conversations. If there are more, the whole contents of Redis are discarded."""
+"""Users and conversations. If there are more, the contents of Redis are discarded: of the slots of the users in a
+cluster, or all of them if there are conversations, whose members may be on any slot."""
 
 _USERS_AT_ONCE = 500
 _CLOCK_TOLERANCE_SECONDS = 0.25
@@ -52,6 +57,8 @@ class StaleCaches:
         self._stale_conversations: dict[ConversationId, float] = {}
         self._stale_settings: dict[UserId, float] = {}
         self._overflowed_at = -math.inf
+        self._overflowed_slots: set[int] | None = set()
+        """The slots to discard; None: all of them."""
 
     def add_user(self, user: UserId) -> None:
         """Remember a user whose sessions were changed."""
@@ -77,29 +84,39 @@ class StaleCaches:
     async def invalidate(self) -> None:
         """Invalidate everything that is remembered, so that it is loaded again and subscribers resync.
 
-        Does nothing while the fallback is used. Raises StoreError: the rest is still remembered then.
+        Does nothing while the fallback is used. Raises StoreError: the rest is still remembered then. If a shard is
+        away, that is what concerns it.
         """
         if not self._cache.is_shared:
             return
         if self._overflowed_at >= self._oldest_relevant:
-            await self._generations.begin_next()
+            slots, self._overflowed_slots = self._overflowed_slots, set()
+            try:
+                await self._generations.begin_next(slots)
+            except BaseException:
+                self._discard(slots)
+                raise
             self._overflowed_at = -math.inf
             # Entries added since then are invalidated by the next call, under the new key names.
             return
+        self._overflowed_slots = set()
         if not (self._stale_users or self._stale_conversations or self._stale_settings):
             return
         users, self._stale_users = self._stale_users, {}
         talks, self._stale_conversations = self._stale_conversations, {}
         settings, self._stale_settings = self._stale_settings, {}
         try:
+            users |= await self._drop_conversations(talks)
+            await self._invalidate(users)
             await self._reload(settings)
-            await self._invalidate(users, talks)
-        except BaseException:
-            self._stale_users = users | self._stale_users
-            self._stale_conversations = talks | self._stale_conversations
-            self._stale_settings = settings | self._stale_settings
-            self._limit()
-            raise
+        finally:
+            if users or talks or settings:
+                self._stale_users = users | self._stale_users
+                self._stale_conversations = talks | self._stale_conversations
+                self._stale_settings = settings | self._stale_settings
+                self._limit()
+        if users or talks:
+            raise Unreachable("a shard of Redis is away")
 
     @property
     def _oldest_relevant(self) -> float:
@@ -109,30 +126,57 @@ class StaleCaches:
     def _limit(self) -> None:
         remembered = len(self._stale_users) + len(self._stale_conversations) + len(self._stale_settings)
         if remembered > _MAX_REMEMBERED:
+            users = self._stale_users.keys() | self._stale_settings.keys()
+            self._discard(None if self._stale_conversations else {slot_of_tag(user_tag(user)) for user in users})
             self._stale_users.clear()
             self._stale_conversations.clear()
             self._stale_settings.clear()
             self._overflowed_at = time.monotonic()
 
-    async def _reload(self, settings: dict[UserId, float]) -> None:
-        oldest = self._oldest_relevant
-        stale = [user for user, added_at in settings.items() if added_at >= oldest]
-        for start in range(0, len(stale), _USERS_AT_ONCE):
-            for reload in self._reloads:
-                await reload(stale[start : start + _USERS_AT_ONCE])
+    def _discard(self, slots: set[int] | None) -> None:
+        """Add slots to those whose contents will be discarded; None: all of them."""
+        known = self._overflowed_slots
+        self._overflowed_slots = None if slots is None or known is None else known | slots
 
-    async def _invalidate(self, users: dict[UserId, float], talks: dict[ConversationId, float]) -> None:
-        oldest = self._oldest_relevant
-        stale = {user for user, added_at in users.items() if added_at >= oldest}
-        for conversation in [talk for talk, added_at in talks.items() if added_at >= oldest]:
-            await self._conversations.drop(conversation)
-            stale.update(await self._list_members(conversation))
-        ordered = list(stale)
+    # These methods remove from their argument what is done.
+
+    async def _reload(self, settings: dict[UserId, float]) -> None:
+        _keep_since(settings, self._oldest_relevant)
+        while settings:
+            part = list(islice(settings, _USERS_AT_ONCE))
+            for reload in self._reloads:
+                await reload(part)
+            for user in part:
+                del settings[user]
+
+    async def _drop_conversations(self, talks: dict[ConversationId, float]) -> dict[UserId, float]:
+        """Drop the heads of conversations. Return their members, to be invalidated."""
+        _keep_since(talks, self._oldest_relevant)
+        members: dict[UserId, float] = {}
+        for conversation, added_at in list(talks.items()):
+            try:
+                await self._conversations.drop(conversation)
+                found = await self._list_members(conversation)
+            except Unreachable:
+                if not self._cache.is_cluster:
+                    raise
+                continue
+            members.update(dict.fromkeys(found, added_at))
+            del talks[conversation]
+        return members
+
+    async def _invalidate(self, users: dict[UserId, float]) -> None:
+        _keep_since(users, self._oldest_relevant)
+        ordered, done = list(users), 0
         for start in range(0, len(ordered), _USERS_AT_ONCE):
             part = ordered[start : start + _USERS_AT_ONCE]
-            await self._cache.run([self._sessions.apply_call(user, INVALIDATE) for user in part])
-        if ordered:
-            _log.info("stale_caches_invalidated", users=len(ordered))
+            answers = await self._cache.attempt([self._sessions.apply_call(user, INVALIDATE) for user in part])
+            for user, answer in zip(part, answers, strict=True):
+                if not isinstance(answer, Exception):
+                    del users[user]
+                    done += 1
+        if done:
+            _log.info("stale_caches_invalidated", users=done)
 
     async def _list_members(self, conversation: ConversationId) -> Iterable[UserId]:
         people = parse_private(conversation)
@@ -143,3 +187,9 @@ class StaleCaches:
             return ()
         await self._conversations.load((conversation,), with_members=True)
         return [member.user for member in await self._conversations.list_members(conversation)]
+
+
+def _keep_since(remembered: dict[Any, float], oldest: float) -> None:
+    """Remove what was added before a time."""
+    for name in [name for name, added_at in remembered.items() if added_at < oldest]:
+        del remembered[name]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 from pymongo.errors import DuplicateKeyError
 
+from store.base.errors import Unreachable
 from store.base.ids import ConversationId, MessageId, UserId
 from store.mongo.client import Mongo
 from store.mongo.collections import CLAIMS
@@ -16,6 +17,9 @@ from store.redis.keys import Keys
 
 CLAIM_MS = 24 * 3600 * 1000
 """Time for which a key stands for its message."""
+
+UNKNOWN_EPOCH = "?"
+"""Stands for the epoch of Redis while the shard that has it is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,8 @@ class Claim:
 class ClaimResult:
     """Result of claiming a key. `existing`: the claim that the key had already; None: the key is the caller's now.
 
-    `epoch`: the epoch of the Redis that answered. If the process knows another epoch, Redis has lost older claims.
-    None: Redis is unavailable.
+    `epoch`: the epoch of the Redis that answered, or UNKNOWN_EPOCH. If the process knows another epoch, Redis has lost
+    older claims. None: Redis is unavailable.
     """
 
     existing: Claim | None
@@ -95,12 +99,16 @@ class _RedisClaims:
         self._keys = keys
 
     async def claim(self, sender: UserId, key: str, claim: Claim) -> ClaimResult:
-        existing, epoch = await self._cache.run(
+        existing, epoch = await self._cache.attempt(
             [
                 Call("claim_key", (self._keys.claim(sender, key),), (claim.to_json(), CLAIM_MS)),
                 Call("GET", (self._keys.epoch,)),
             ]
         )
+        if isinstance(existing, Exception):
+            raise Unreachable(str(existing)) from existing
+        if isinstance(epoch, Exception):
+            epoch = UNKNOWN_EPOCH.encode()
         return ClaimResult(_claim_from(existing) if existing else None, epoch.decode() if epoch else "")
 
     async def release(self, sender: UserId, key: str, claim: Claim) -> None:

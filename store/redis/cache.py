@@ -102,13 +102,19 @@ class Cache:
     async def attempt(self, calls: Sequence[Call]) -> list[Any]:
         """Like `run`, but an error reply is returned in the place of the result.
 
-        Raises Unreachable if replies are missing. If a part of a cluster does not answer, it raises nothing: the failures
-        are in the places of the results.
+        Raises Unreachable if replies are missing. In a cluster, the failures of single nodes are in the places of their
+        results instead.
         """
         self._count(1)
         if not calls:
             return []
         return await self._backend.run(calls)
+
+    async def attempt_in_background(self, calls: Sequence[Call]) -> list[Any]:
+        """Like `attempt`, for work that no request waits for."""
+        self._count(-1)
+        self.background_trips += 1
+        return await self.attempt(calls)
 
     async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
         """Run calls concurrently and return their results. Counts as many round trips as the call that needs most.
@@ -214,11 +220,23 @@ class Cache:
             await self._fallback.close()
 
     def publish_call(self, channel: str, frame: bytes) -> Call:
-        """Return the call that publishes a frame. In a cluster it goes to the node that owns the channel only."""
-        return Call("SPUBLISH", (channel,), (frame,)) if self.is_cluster else Call("PUBLISH", (), (channel, frame))
+        """Return the call that publishes a frame. In a cluster it goes to the node that owns the channel only.
+
+        While that node is away, it goes to all others.
+        """
+        if self.is_cluster and not self._redis.is_away(channel):
+            return Call("SPUBLISH", (channel,), (frame,))
+        return Call("PUBLISH", (), (channel, frame))
+
+    def is_away(self, key: str) -> bool:
+        """Return whether the node of a cluster that owns a key or a channel has not answered for some time."""
+        return self._redis.is_away(key)
 
     async def find_url(self, channel: str) -> str:
-        """Return the URL of the Redis to subscribe to a channel at. Raises Unreachable."""
+        """Return the URL of the Redis to subscribe to a channel at: of any node while its own is away.
+
+        Raises Unreachable.
+        """
         return await self._redis.find_url(channel)
 
     def is_owner(self, channel: str, url: str) -> bool:

@@ -65,8 +65,8 @@ class RedisClient:
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Return the replies in order, error replies as exceptions in their places.
 
-        Raises Unreachable if replies are missing. If some nodes of a cluster answer, it raises nothing: the failures are
-        in the places of the replies that are missing.
+        Raises Unreachable if replies are missing. In a cluster, the failures of single nodes are in the places of their
+        replies instead.
         All calls take one round trip and are no transaction. Scripts that Redis does not know are loaded and called
         again.
         """
@@ -118,7 +118,10 @@ class RedisClient:
         raise_first_error(await self.run(loads))
 
     async def find_url(self, channel: str) -> str:
-        """Return the URL of the Redis to subscribe to a channel at. Raises Unreachable."""
+        """Return the URL of the Redis to subscribe to a channel at: of any node while its own is away.
+
+        Raises Unreachable.
+        """
         if isinstance(self._redis, ClusterNodes):
             with translate_errors():
                 return await self._redis.find_url(channel)
@@ -127,6 +130,10 @@ class RedisClient:
     def owner(self, key: str) -> str:
         """Return the address of the cluster's node that owns a key, as far as is known; "" if there is one Redis."""
         return self._redis.find_owner(key) if isinstance(self._redis, ClusterNodes) else ""
+
+    def is_away(self, key: str) -> bool:
+        """Return whether the node of a cluster that owns a key or a channel has not answered for some time."""
+        return self._redis.is_away(key) if isinstance(self._redis, ClusterNodes) else False
 
     def is_owner(self, channel: str, url: str) -> bool:
         """Return whether the Redis at a URL still serves a channel."""

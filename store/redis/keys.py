@@ -27,6 +27,11 @@ def slot_of_tag(tag: str) -> int:
     return crc_hqx(tag.encode(), 0) & _LAST_SLOT
 
 
+def user_tag(user: UserId) -> str:
+    """Return the hash tag of a user's keys."""
+    return f"u:{encode_user(user)}"
+
+
 class Keys:
     """Key names of the present generation under one prefix, so that several deployments can share a Redis.
 

@@ -24,7 +24,7 @@ EventRecipient = tuple[UserId, str, int, int]
 """A user, and the event's position in that user's chain: epoch, tick, tick before."""
 
 Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
-"""Makes calls in one round trip: `Cache.run` or `Cache.run_in_background`."""
+"""Makes calls in one round trip: `Cache.run`, `Cache.attempt`, or one of their forms for the background."""
 
 _COST_PER_CALL = 200
 """Largest cost of one call, in appended messages. Redis executes nothing else meanwhile: 2 to 3 ms."""
@@ -111,6 +111,8 @@ class FanoutCalls:
         self._changes: list[_Change] = []
         self._numbers: dict[UserId, tuple[int, ...]] = {}
         """The numbers of each user's changes."""
+        self.unreached: list[UserId] = []
+        """Users whose shard of Redis did not answer, if `run` was called with a function that does not raise then."""
 
     def add_change(self, change: LoggedChange, users: Sequence[UserId]) -> FanoutResult:
         """Add a change that is not a message. Returns its effect, which is filled in by `run`."""
@@ -132,11 +134,11 @@ class FanoutCalls:
         """Apply everything: one round trip, and a second one if a slot of a cluster is moving.
 
         Args:
-            run: Makes the calls.
+            run: Makes the calls. If it returns exceptions in the places of results, the users are `unreached`.
             first: Calls to be made in the same round trip, before the others.
 
         Returns:
-            The results of the first calls.
+            What `run` returned for the first calls.
 
         Raises:
             Unreachable: Some of the changes may have been applied.
@@ -145,10 +147,16 @@ class FanoutCalls:
         answers = await run([*first, *(call for call, _ in calls)])
         elsewhere: list[tuple[UserId, tuple[int, ...]]] = []
         for (_, groups), answer in zip(calls, answers[len(first) :], strict=True):
-            elsewhere += self._read(groups, answer)
+            if isinstance(answer, Exception):
+                self.unreached += [user for _, users in groups for user in users]
+            else:
+                elsewhere += self._read(groups, answer)
         if elsewhere:
             repeated = await run([self._own_call(user, numbers) for user, numbers in elsewhere])
             for (user, numbers), answer in zip(elsewhere, repeated, strict=True):
+                if isinstance(answer, Exception):
+                    self.unreached.append(user)
+                    continue
                 results = parse_results(user, answer)
                 for number, result in zip(numbers, results, strict=len(results) > 1):
                     self._changes[number].result.others.append((user, result))
@@ -162,11 +170,19 @@ class FanoutCalls:
             numbers[user] = (*numbers[user], number) if user in numbers else (number,)
 
     def _make_calls(self) -> Iterator[tuple[Call, list[_Group]]]:
-        """Yield calls, to be made in this order, each with its groups of users."""
+        """Yield calls, to be made in this order, each with its groups of users.
+
+        The users of a call are on one node of a cluster, as far as is known, and their keys have one generation: the
+        script derives their names from one of them.
+        """
         groups: defaultdict[tuple[str, tuple[int, ...]], list[UserId]] = defaultdict(list)
         owner, user_key, is_cluster = self._cache.owner, self._cache.keys.user, self._cache.is_cluster
         for user, numbers in self._numbers.items():
-            groups[owner(user_key(user)[0]) if is_cluster else "", numbers].append(user)
+            place = ""
+            if is_cluster:
+                key = user_key(user)[0]
+                place = f"{owner(key)} {key[: key.index('{')]}"
+            groups[place, numbers].append(user)
         by_node: defaultdict[str, list[_Group]] = defaultdict(list)
         for (node, numbers), users in groups.items():
             by_node[node] += self._split(numbers, users)

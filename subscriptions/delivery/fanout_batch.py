@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from store.base.ids import UserId
 from store.redis.cache import Call
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, Run
 from store.store import Store
@@ -34,6 +35,11 @@ class FanoutBatch:
             message = self._calls.add_message(part.message_delta())
             notice = self._calls.add_change(part.notice(), part.notified) if part.notified else FanoutResult()
             self.results.append(SliceResult(updates, message, notice))
+
+    @property
+    def unreached(self) -> Sequence[UserId]:
+        """Users whose shard of Redis did not answer: see `FanoutCalls.unreached`."""
+        return self._calls.unreached
 
     async def run(self, run: Run, first: Sequence[Call] = ()) -> list[Any]:
         """Apply all slices: see `FanoutCalls.run`."""

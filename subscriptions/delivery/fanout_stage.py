@@ -95,22 +95,54 @@ class FanoutStage:
                 if not isinstance(error, StoreError):
                     _log.exception("fanout_failed")
                 for message in batch:
-                    self._in_flight.answer(message, NOT_CACHED)
-                    self._publisher.leave_incomplete(message)
+                    self._leave_incomplete(message)
 
-    async def _fan_out(self, batch: list[InFlightMessage]) -> None:
-        """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip."""
-        batch.sort(key=delivery_order)
+    def _leave_incomplete(self, message: InFlightMessage) -> None:
+        """Answer the sender of a durable message whose fan-out failed."""
+        self._in_flight.answer(message, NOT_CACHED)
+        self._publisher.leave_incomplete(message)
+
+    async def _fan_out(self, given: list[InFlightMessage]) -> None:
+        """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip.
+
+        If a shard of Redis does not answer, this concerns the messages of its conversations, which stay incomplete, and
+        the users whose sessions it has, whose caches are stale.
+        """
         calls: list[Call] = []
+        batch: list[InFlightMessage] = []
         places: list[_Places] = []
         slices: list[RecipientSlice] = []
-        for message in batch:
+        for message in sorted(given, key=delivery_order):
+            try:
+                recipients = await self._first_slice(message)
+            except StoreError:
+                self._leave_incomplete(message)
+                continue
+            batch.append(message)
+            slices.append(recipients)
             places.append(self._add_calls(calls, message))
-            slices.append(await self._first_slice(message))
+        if not batch:
+            return
+        ends = [*(place.head for place in places[1:]), len(calls)]
         # Before a message leaves the outbox, and before its sender is answered.
         calls += self._notes.note_calls([message.reserved.message for message in batch])
         fanout = FanoutBatch(self._store, slices)
-        answers = await fanout.run(self._store.cache.run, calls)
+        answers = await fanout.run(self._store.cache.attempt, calls)
+        if any(isinstance(answer, Exception) for answer in answers[ends[-1] :]):
+            self._keep_unnoted(batch)
+        for user in fanout.unreached:
+            self._store.stale_caches.add_user(user)
+        results = fanout.results
+        if any(isinstance(answer, Exception) for answer in answers):
+            rows = []
+            for row in zip(batch, slices, places, results, ends, strict=True):
+                if any(isinstance(answer, Exception) for answer in answers[row[2].head : row[4]]):
+                    self._leave_incomplete(row[0])
+                else:
+                    rows.append(row)
+            if not rows:
+                return
+            batch, slices, places, results, _ = map(list, zip(*rows, strict=True))
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
@@ -130,13 +162,26 @@ class FanoutStage:
                 watchers = parse_watchers(answers[place.watchers])
                 message.watchers = [user for user in watchers if user not in followers]
         outgoing = OutgoingEvents()
-        for message, recipients, result in zip(batch, slices, fanout.results, strict=True):
+        for message, recipients, result in zip(batch, slices, results, strict=True):
             sender = add_fanout(outgoing, message, recipients, result)
             self._receipts.notify_of_sending(message.reserved, sender)
             self._in_flight.answer(message, sender)
         self._notes.take([message.reserved.message for message in batch])
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
+
+    def _keep_unnoted(self, batch: Sequence[InFlightMessage]) -> None:
+        """Provide for messages that could not be noted: they stay in the outbox, and are noted when they are repeated.
+
+        Nobody repeats them in vain for as long as a shard is known to be away: they are noted by the loss recovery that
+        follows.
+        """
+        generations = self._store.deployment.generations
+        if generations.is_apart:
+            generations.note_lost_notes()
+        else:
+            for message in batch:
+                message.keeps_entry = True
 
     def _add_calls(self, calls: list[Call], message: InFlightMessage) -> _Places:
         """Add the calls for the head, the clock of a channel's workspace, and others. Return the places of some."""

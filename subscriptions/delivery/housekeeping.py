@@ -22,7 +22,7 @@ import structlog
 
 from store.base.background import mark_as_background
 from store.base.errors import StoreError
-from store.base.ids import PARTITIONS
+from store.base.ids import PARTITIONS, UserId
 from store.base.tasks import end_tasks
 from store.messages.message import ReservedMessage
 from store.messages.revision_store import Revision, RevisionKind
@@ -147,11 +147,12 @@ class Housekeeper:
         self._tasks: list[asyncio.Task[None]] = []
         self._slice = 0
         self._closing = False
-        self._epoch = ""
+        self._epoch = ("", 0)
+        """The epoch of Redis when it was last checked, and the newest generation then."""
 
     async def open(self) -> None:
         """Start. The databases need not be reachable."""
-        self._epoch = self._store.deployment.redis_epoch
+        self._epoch = self._read_epoch()
         self._tasks = [
             asyncio.create_task(self._repeat(seconds, name, work))
             for seconds, name, work in (
@@ -195,18 +196,35 @@ class Housekeeper:
         await end_tasks(self._tasks)
 
     async def check_redis(self) -> None:
-        """Check whether Redis was lost; if so, resync all feeds of this process. Then invalidate stale caches."""
+        """Check whether Redis was lost; if so, resync the feeds of this process. Then invalidate stale caches.
+
+        After the loss of a shard these are the feeds whose keys were on it.
+        """
         await self._store.deployment.check_redis()
         # Other tasks check too, and may have noticed it first: compare with the epoch that this one saw last.
-        epoch, self._epoch = self._epoch, self._store.deployment.redis_epoch
-        if epoch and epoch != self._epoch:
+        (epoch, generation), self._epoch = self._epoch, self._read_epoch()
+        if epoch and epoch != self._epoch[0]:
             _log.warning("redis_lost")
-            self._hub.resync()
-            self._shared_hub.resync()
-            self._devices.resync()
-            self._online.resync()
-            self._presence.redis_lost()
+            self._resync(0 if generation == self._epoch[1] else generation)
         await self._store.stale_caches.invalidate()
+
+    def _read_epoch(self) -> tuple[str, int]:
+        deployment = self._store.deployment
+        return deployment.redis_epoch, deployment.epoch_generation
+
+    def _resync(self, generation: int) -> None:
+        """Resync the feeds, devices and watches on slots with a later generation than the given one."""
+        is_later, keys = self._store.deployment.generations.is_later, self._store.keys
+
+        def is_lost(user: UserId) -> bool:
+            return is_later(keys.user(user)[0], generation)
+
+        self._hub.resync(is_lost)
+        self._shared_hub.resync(lambda owner: is_later(keys.clock(owner)[0], generation))
+        self._devices.resync(is_lost)
+        # Its sets are on the slots of workspaces.
+        self._online.resync()
+        self._presence.redis_lost(is_lost)
 
     async def sweep(self, partitions: range, idle_ms: int) -> int:
         """Finish outbox entries of partitions that are older than `idle_ms`.

@@ -67,7 +67,9 @@ class LargeGroupStage:
         """
         slices = _take_slices(burst)
         fanout = FanoutBatch(self._store, slices)
-        await fanout.run(self._store.cache.run_in_background)
+        await fanout.run(self._store.cache.attempt_in_background)
+        for user in fanout.unreached:
+            self._store.stale_caches.add_user(user)
         outgoing = OutgoingEvents()
         for message, recipients, result in zip(burst, slices, fanout.results, strict=True):
             add_fanout(outgoing, message, recipients, result)

@@ -340,10 +340,11 @@ class ConnectedDevices:
                 break
             self.rewrite(user)
 
-    def resync(self) -> None:
-        """Write all devices again: Redis has lost them, or frames about their users."""
+    def resync(self, is_concerned: Callable[[UserId], bool] = lambda _: True) -> None:
+        """Write the devices of users again: Redis has lost them, or frames about their users."""
         for user in self._users:
-            self.rewrite(user)
+            if is_concerned(user):
+                self.rewrite(user)
 
     async def begin_shutdown(self) -> None:
         """Write no departures from now on: all devices depart when the end of this server is reported."""

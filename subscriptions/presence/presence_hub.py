@@ -7,7 +7,7 @@ which users are watched, `PresencePublisher` sends changes to other servers. `Pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from store.base.errors import StoreError
@@ -98,10 +98,10 @@ class PresenceHub:
         """Watch all users again, and take newer records: frames may have been lost."""
         self._reader.read_soon(self.users)
 
-    def redis_lost(self) -> None:
-        """Watch all users again after Redis has lost its contents. Devices are written again by their servers."""
+    def redis_lost(self, is_concerned: Callable[[UserId], bool] = lambda _: True) -> None:
+        """Watch users again whose records Redis has lost. Devices are written again by their servers."""
         self.users.keep_lost_devices()
-        self.resync()
+        self._reader.read_soon(filter(is_concerned, self.users))
 
     def watch_again(self, users: Collection[UserId]) -> None:
         """Watch those of the users again that this process shows: Redis may have lost the watches."""

@@ -199,7 +199,7 @@ class Bus:
         """Remove the routes that led frames to a server that does not listen any more."""
         now = time.monotonic()
         for frame, count in zip(frames, receivers, strict=False):
-            if self._silence.has_ended(frame.server, count, now):
+            if self._counts_all(frame.call) and self._silence.has_ended(frame.server, count, now):
                 await self._hub.remove_routes(frame.users, frame.server)
 
     def _deliver(self, outgoing: OutgoingEvents) -> list[_EventFrame]:
@@ -241,7 +241,13 @@ class Bus:
         return self._cache.publish_call(self._keys.channel(server), frame)
 
     async def _publish(self, server: str, frame: dict[str, Any]) -> int:
-        return int(await self._cache.one(self._frame(server, orjson.dumps(frame))))
+        call = self._frame(server, orjson.dumps(frame))
+        count = int(await self._cache.one(call))
+        return count if self._counts_all(call) else max(count, 1)
+
+    def _counts_all(self, publish: Call) -> bool:
+        """Return whether the answer to a call that publishes counts all receivers, not just those at one node."""
+        return publish.name == "SPUBLISH" or not self._cache.is_cluster
 
     async def _listen(self) -> None:
         """Listen until the process ends. Failures are logged once until it has listened again."""
@@ -267,7 +273,7 @@ class Bus:
         client: Any = Redis.from_url(url, socket_timeout=None, retry=Retry(NoBackoff(), 0))
         pubsub = client.pubsub()
         try:
-            if self._cache.is_cluster:
+            if self._cache.is_cluster and not self._cache.is_away(own):
                 # Servers publish at the node that holds the channel, scripts at any node.
                 await pubsub.ssubscribe(own)
             await pubsub.subscribe(own, self._keys.broadcast())

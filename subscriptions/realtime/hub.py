@@ -205,10 +205,11 @@ class Hub(Generic[Owner]):
         if feed is not None and feed.position is not None:
             feed.deliver(feed.position, event)
 
-    def resync(self) -> None:
-        """Compare the position of all feeds with their clocks. Called when frames may have been lost."""
+    def resync(self, is_concerned: Callable[[Owner], bool] = lambda _: True) -> None:
+        """Compare the position of feeds with their clocks, soon. Called when frames or clocks may have been lost."""
         for feed in self._feeds.values():
-            self._check_for_missed(feed)
+            if is_concerned(feed.owner):
+                self._check_for_missed(feed)
 
     def check_owner(self, owner: Owner) -> None:
         """Compare the position of one feed with its clock, soon."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from store.base.clock import Clock
+from store.base.errors import Unreachable
 from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_thread
 from store.content_rules.content_flag import ContentFlag
 from store.conversations.group_change import ProposedChange, group_change_from
@@ -293,16 +294,22 @@ class OutboxStore:
     async def list_waiting(
         self, partitions: Iterable[int], idle_ms: int, limit: int
     ) -> list[ReservedMessage | Revision | ThreadNote]:
-        """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip."""
+        """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip.
+
+        Partitions on a shard that does not answer are left out.
+        """
         outboxes = [self._keys.outbox(partition) for partition in partitions]
         # All in one call, unless the outboxes may be at different nodes.
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
-        answers = await self._cache.run([Call("list_waiting", keys, (idle_ms, limit)) for keys in calls])
+        answers = await self._cache.attempt([Call("list_waiting", keys, (idle_ms, limit)) for keys in calls])
+        found = [answer for answer in answers if not isinstance(answer, Exception)]
+        if answers and not found:
+            raise Unreachable(str(answers[0]))
         return [
             thread_note_from(entry.decode(), fields)
             or revision_from(entry.decode(), fields, int(now))
             or reserved_message_from(entry.decode(), fields)
-            for now, *entries in answers
+            for now, *entries in found
             for entry, fields in entries
         ]
 

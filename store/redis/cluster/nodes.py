@@ -160,16 +160,20 @@ class ClusterNodes:
         return find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
 
     async def find_url(self, key: str) -> str:
-        """Return the URL of the node that owns a key or a channel, as the nodes report now.
+        """Return the URL of the node that owns a key or a channel, as the nodes report now; of another while it is away.
 
         Raises RedisError, OSError.
         """
         await self._slots.refresh()
-        return self._url.node_url(self._slots.owner(key))
+        return self._url.node_url(self._random_owner() if self.is_away(key) else self._slots.owner(key))
 
     def is_owner(self, key: str, url: str) -> bool:
-        """Return whether the node at a URL still owns a key or a channel, as far as is known."""
-        return self._url.node_url(self._slots.owner(key)) == url
+        """Return whether the node at a URL still owns a key or a channel, or the owner is away, as far as is known."""
+        return self.is_away(key) or self._url.node_url(self._slots.owner(key)) == url
+
+    def is_away(self, key: str) -> bool:
+        """Return whether the node that owns a key or a channel has not answered for some time."""
+        return not self._slots.is_empty and self._failing.is_away(self._slots.owner(key))
 
     def find_owner(self, key: str) -> Address:
         """Return the node that owns a key, as far as is known, or "" if the nodes were not asked yet."""
@@ -181,7 +185,7 @@ class ClusterNodes:
         If a node does not answer, the failure is in the places of its replies. Its calls may have been executed.
 
         Raises:
-            RedisError, OSError: No reply arrived. Some of the calls may have been executed.
+            RedisError, OSError: No node tells which nodes there are. Nothing was executed.
         """
         if self._slots.is_empty:
             await self._slots.refresh()
@@ -201,8 +205,6 @@ class ClusterNodes:
             if needs_pause or attempt > _MAX_IMMEDIATE_REDIRECTS:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        if all(map(is_failure, replies)):
-            raise replies[0]
         return replies
 
     async def _run_once(
