@@ -21,7 +21,7 @@ from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, pa
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
-from store.redis.keys import slot_of_tag, user_tag
+from store.redis.keys import conversation_tag, slot_of_tag, user_tag
 from store.sessions.changes import INVALIDATE
 from store.sessions.session_store import SessionStore
 
@@ -55,6 +55,7 @@ class StaleCaches:
         self._stale_users: dict[UserId, float] = {}
         """Time at which each was added, by `time.monotonic`."""
         self._stale_conversations: dict[ConversationId, float] = {}
+        self._stale_heads: dict[ConversationId, float] = {}
         self._stale_settings: dict[UserId, float] = {}
         self._overflowed_at = -math.inf
         self._overflowed_slots: set[int] | None = set()
@@ -68,6 +69,11 @@ class StaleCaches:
     def add_conversation(self, conversation: ConversationId) -> None:
         """Remember a conversation whose head or membership was changed, which concerns all its members."""
         self._stale_conversations[conversation] = time.monotonic()
+        self._limit()
+
+    def add_head(self, conversation: ConversationId) -> None:
+        """Remember a conversation whose head was changed. Its members have the change."""
+        self._stale_heads[conversation] = time.monotonic()
         self._limit()
 
     def add_dropped_conversation(self, conversation: ConversationId) -> None:
@@ -100,22 +106,25 @@ class StaleCaches:
             # Entries added since then are invalidated by the next call, under the new key names.
             return
         self._overflowed_slots = set()
-        if not (self._stale_users or self._stale_conversations or self._stale_settings):
+        if not self._count():
             return
         users, self._stale_users = self._stale_users, {}
         talks, self._stale_conversations = self._stale_conversations, {}
+        heads, self._stale_heads = self._stale_heads, {}
         settings, self._stale_settings = self._stale_settings, {}
         try:
+            await self._drop_conversations(heads, with_members=False)
             users |= await self._drop_conversations(talks)
             await self._invalidate(users)
             await self._reload(settings)
         finally:
-            if users or talks or settings:
+            if users or talks or heads or settings:
                 self._stale_users = users | self._stale_users
                 self._stale_conversations = talks | self._stale_conversations
+                self._stale_heads = heads | self._stale_heads
                 self._stale_settings = settings | self._stale_settings
                 self._limit()
-        if users or talks:
+        if users or talks or heads:
             raise Unreachable("a shard of Redis is away")
 
     @property
@@ -123,11 +132,16 @@ class StaleCaches:
         """Everything that this generation has loaded includes the changes before this time."""
         return self._generations.began_at - _CLOCK_TOLERANCE_SECONDS
 
+    def _count(self) -> int:
+        conversations = len(self._stale_conversations) + len(self._stale_heads)
+        return conversations + len(self._stale_users) + len(self._stale_settings)
+
     def _limit(self) -> None:
-        remembered = len(self._stale_users) + len(self._stale_conversations) + len(self._stale_settings)
-        if remembered > _MAX_REMEMBERED:
-            users = self._stale_users.keys() | self._stale_settings.keys()
-            self._discard(None if self._stale_conversations else {slot_of_tag(user_tag(user)) for user in users})
+        if self._count() > _MAX_REMEMBERED:
+            tags = {user_tag(user) for user in self._stale_users.keys() | self._stale_settings.keys()}
+            tags |= {conversation_tag(conversation) for conversation in self._stale_heads}
+            self._discard(None if self._stale_conversations else set(map(slot_of_tag, tags)))
+            self._stale_heads.clear()
             self._stale_users.clear()
             self._stale_conversations.clear()
             self._stale_settings.clear()
@@ -149,14 +163,16 @@ class StaleCaches:
             for user in part:
                 del settings[user]
 
-    async def _drop_conversations(self, talks: dict[ConversationId, float]) -> dict[UserId, float]:
+    async def _drop_conversations(
+        self, talks: dict[ConversationId, float], *, with_members: bool = True
+    ) -> dict[UserId, float]:
         """Drop the heads of conversations. Return their members, to be invalidated."""
         _keep_since(talks, self._oldest_relevant)
         members: dict[UserId, float] = {}
         for conversation, added_at in list(talks.items()):
             try:
                 await self._conversations.drop(conversation)
-                found = await self._list_members(conversation)
+                found = await self._list_members(conversation) if with_members else ()
             except Unreachable:
                 if not self._cache.is_cluster:
                     raise

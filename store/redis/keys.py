@@ -32,6 +32,11 @@ def user_tag(user: UserId) -> str:
     return f"u:{encode_user(user)}"
 
 
+def conversation_tag(conversation: ConversationId) -> str:
+    """Return the hash tag of a conversation's keys."""
+    return f"p:{partition_of(conversation)}"
+
+
 class Keys:
     """Key names of the present generation under one prefix, so that several deployments can share a Redis.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -41,6 +41,10 @@ BATCH = 500
 
 FIRST_RECIPIENTS = 200
 """Recipients that are served before the sender is answered, the sender included."""
+
+
+_NOT_CACHED_HEAD = (0, 0)
+"""The answer for a head that is not in Redis: its newest seq, and its write time."""
 
 
 class _Places(NamedTuple):
@@ -105,8 +109,7 @@ class FanoutStage:
     async def _fan_out(self, given: list[InFlightMessage]) -> None:
         """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip.
 
-        If a shard of Redis does not answer, this concerns the messages of its conversations, which stay incomplete, and
-        the users whose sessions it has, whose caches are stale.
+        If a shard of Redis does not answer, the caches that it has are stale. The others get the messages.
         """
         calls: list[Call] = []
         batch: list[InFlightMessage] = []
@@ -134,15 +137,9 @@ class FanoutStage:
             self._store.stale_caches.add_user(user)
         results = fanout.results
         if any(isinstance(answer, Exception) for answer in answers):
-            rows = []
-            for row in zip(batch, slices, places, results, ends, strict=True):
-                if any(isinstance(answer, Exception) for answer in answers[row[2].head : row[4]]):
-                    self._leave_incomplete(row[0])
-                else:
-                    rows.append(row)
-            if not rows:
-                return
-            batch, slices, places, results, _ = map(list, zip(*rows, strict=True))
+            going = [i for i, end in enumerate(ends) if self._may_go_on(batch[i], answers, places[i].head, end)]
+            batch, slices = [batch[i] for i in going], [slices[i] for i in going]
+            places, results = [places[i] for i in going], [results[i] for i in going]
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
@@ -169,6 +166,24 @@ class FanoutStage:
         self._notes.take([message.reserved.message for message in batch])
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
+
+    def _may_go_on(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
+        """Return whether a message can be published although some of its calls may have failed.
+
+        A head that could not be updated counts as not cached, and is dropped later. A claim need not be settled: it
+        names the message.
+        """
+        if not any(isinstance(answer, Exception) for answer in answers[first:end]):
+            return True
+        conversation = message.reserved.message.conversation
+        if kind_of(conversation) not in (ConversationKind.PRIVATE, ConversationKind.GROUP):
+            self._leave_incomplete(message)
+            return False
+        if isinstance(answers[first], Exception):
+            answers[first] = _NOT_CACHED_HEAD
+            message.keeps_entry = True
+            self._store.stale_caches.add_head(conversation)
+        return True
 
     def _keep_unnoted(self, batch: Sequence[InFlightMessage]) -> None:
         """Provide for messages that could not be noted: they stay in the outbox, and are noted when they are repeated.

@@ -29,7 +29,7 @@ _BUSY_MACHINE_MS = 30_000
 class ClusterNode:
     """One server process of a cluster."""
 
-    def __init__(self, folder: Path, taken: Sequence[int], node_timeout_ms: int) -> None:
+    def __init__(self, folder: Path, taken: Sequence[int], node_timeout_ms: int, *, full_coverage: bool) -> None:
         self.port = pick_free(*taken)
         bus = pick_free(*taken, self.port)
         home = folder / str(self.port)
@@ -37,11 +37,17 @@ class ClusterNode:
         command = [str(find_redis().path), "--dir", str(home), "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", str(bus)]
         command += ["--cluster-node-timeout", str(node_timeout_ms), "--repl-diskless-sync-delay", "0"]
+        command += ["--cluster-require-full-coverage", "yes" if full_coverage else "no"]
         self.bus = bus
         # This ends the process when the tests end.
-        command = [sys.executable, launch.__file__, str(os.getpid()), *command]
-        with (home / "log").open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._command = [sys.executable, launch.__file__, str(os.getpid()), *command]
+        self._log = home / "log"
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, or start it again: empty, with the slots that it had."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         self.client = Redis(port=self.port, socket_timeout=5)
 
     def run(self, *words: str | int) -> object:
@@ -55,6 +61,9 @@ class ClusterNode:
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -62,13 +71,15 @@ class ClusterNode:
 
 
 class OwnCluster:
-    """Primaries with equal shares of the slots; replicas, if any, follow the first one."""
+    """Primaries with equal shares of the slots; the replicas, if any, follow the first ones, one each."""
 
-    def __init__(self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int) -> None:
+    def __init__(
+        self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int, *, full_coverage: bool
+    ) -> None:
         self.nodes: list[ClusterNode] = []
         for _ in range(primaries + replicas):
             taken = [port for node in self.nodes for port in (node.port, node.bus)]
-            self.nodes.append(ClusterNode(folder, taken, node_timeout_ms))
+            self.nodes.append(ClusterNode(folder, taken, node_timeout_ms, full_coverage=full_coverage))
         self.primaries, self.replicas = self.nodes[:primaries], self.nodes[primaries:]
 
     def join(self) -> None:
@@ -83,8 +94,8 @@ class OwnCluster:
         for node in self.nodes[1:]:
             first.run("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus)
         until(lambda: all(_knows(node, len(self.nodes)) for node in self.nodes))
-        for replica in self.replicas:
-            replica.run("CLUSTER", "REPLICATE", first.id)
+        for primary, replica in zip(self.primaries, self.replicas, strict=False):
+            replica.run("CLUSTER", "REPLICATE", primary.id)
         until(lambda: all(b"master_link_status:up" in _info(replica) for replica in self.replicas))
         until(lambda: all(_is_well(node) for node in self.nodes))
 
@@ -98,6 +109,26 @@ class OwnCluster:
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.port == port)
         raise AssertionError("nobody has it")
+
+    def shard_of(self, slot: int) -> int:
+        """Return the number of the shard that has had a slot from the beginning."""
+        return next(i for i in range(9) if slot < (i + 1) * SLOTS // len(self.primaries))
+
+    def fail_over(self, number: int) -> ClusterNode:
+        """Kill the primary of a shard, and let its replica take over without a vote. Returns the former primary."""
+        former, promoted = self.primaries[number], self.replicas[number]
+        former.kill()
+        self.replace(number)
+        assert promoted is self.primaries[number]
+        return former
+
+    def replace(self, number: int) -> None:
+        """Let the replica of a shard take over without a vote."""
+        former, promoted = self.primaries[number], self.replicas[number]
+        promoted.run("CLUSTER", "FAILOVER", "TAKEOVER")
+        self.primaries[number], self.replicas[number] = promoted, former
+        others = [node for i, node in enumerate(self.primaries) if i != number]
+        until(lambda: all(_sees_primary(node, promoted) for node in others))
 
     def begin_move(self, slot: int) -> tuple[ClusterNode, ClusterNode]:
         """Begin to move a slot. Returns the source and the target."""
@@ -136,11 +167,14 @@ class OwnCluster:
 
 @contextmanager
 def redis_cluster(
-    primaries: int = 3, replicas: int = 0, node_timeout_ms: int = _BUSY_MACHINE_MS
+    primaries: int = 3, replicas: int = 0, node_timeout_ms: int = _BUSY_MACHINE_MS, *, full_coverage: bool = True
 ) -> Iterator[OwnCluster]:
-    """Start a cluster. node_timeout_ms: time after which a silent node is replaced."""
+    """Start a cluster.
+
+    node_timeout_ms: time after which a silent node is replaced. full_coverage: with a dead shard, no node answers.
+    """
     folder = Path(tempfile.mkdtemp(prefix="confab-cluster-"))
-    cluster = OwnCluster(folder, primaries, replicas, node_timeout_ms)
+    cluster = OwnCluster(folder, primaries, replicas, node_timeout_ms, full_coverage=full_coverage)
     try:
         cluster.join()
         yield cluster
@@ -173,6 +207,11 @@ def _info(node: ClusterNode) -> bytes:
 def _knows(node: ClusterNode, count: int) -> bool:
     reply = node.client.execute_command("CLUSTER NODES")
     return len(reply) == count if isinstance(reply, dict) else len(str(reply).strip().splitlines()) == count
+
+
+def _sees_primary(node: ClusterNode, promoted: ClusterNode) -> bool:
+    owned = node.client.execute_command("CLUSTER SLOTS")
+    return any(port == promoted.port for _, _, (_, port, *_), *_ in owned)
 
 
 def _is_well(node: ClusterNode) -> bool:
