@@ -32,6 +32,10 @@ _SETTLING_SECONDS = 1.0
 PUSH_MS = 600_000
 """Age at the loss up to which messages are noted for pushes again: these may have waited for a device or a service."""
 
+_LATE_MS = 5_000
+"""Time after the beginning of a recovery up to which messages are looked at. Servers follow a loss within seconds, and
+their clocks differ a little. Messages that come later are delivered in the present Redis."""
+
 _YOUNG_MS = 10_000
 """Age of messages from which on no server writes them any more."""
 
@@ -57,13 +61,19 @@ class LossRecovery:
         epoch = store.deployment.redis_epoch
         if await store.cache.one(self._lock("NX")) is None:
             return
+        try:
+            await self._recover(from_ms, epoch)
+        finally:
+            await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
+
+    async def _recover(self, from_ms: int, epoch: str) -> None:
+        store = self._store
         await self._webhook_notes.recover(from_ms)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         await self._note_earlier(from_ms)
         delivered = await self._deliver_from(from_ms)
         await store.deployment.end_loss_recovery(from_ms, epoch)
-        await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
         if delivered:
             _log.warning("incomplete_deliveries_finished", messages=delivered)
 
@@ -71,10 +81,13 @@ class LossRecovery:
         """Deliver all incomplete messages from a time on. Return their number."""
         delivered = 0
         after: MessageId | None = None
+        end = first_id_at(self._store.clock.now_ms() + _LATE_MS)
         while page := await self._store.incomplete_deliveries.list_page(from_ms, after, _PAGE):
             after = page[-1].id
             delivered += await self._deliver(page)
             await self._note(page)
+            if after >= end:
+                break
             await self._store.cache.one(self._lock())
             await asyncio.sleep(_PAUSE_SECONDS)
         return delivered
