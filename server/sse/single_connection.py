@@ -76,7 +76,7 @@ class SingleConnections:
 
     async def start(self) -> None:
         """Start to handle calls of other servers, and to renew the entries of open streams in Redis."""
-        self._calls.answer_with(self._handle)
+        self._calls.answer_kind("token", self._handle)
         self._refresh_task = asyncio.create_task(self._refresh_forever())
 
     async def stop(self) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from store.base.ids import ConversationId
+from store.base.known_values import known_value
 from store.base.workspace_ids import RoleId
 
 
@@ -85,13 +86,16 @@ def rule_fields(rule: ContentRule) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def rule_from(fields: Mapping[str, Any]) -> ContentRule:
-    """Return a rule from its stored form."""
+def rule_from(fields: Mapping[str, Any]) -> ContentRule | None:
+    """Return a rule from its stored form; None for one whose action only later versions know."""
+    action = known_value(ContentAction, fields[_F.ACTION], None)
+    if action is None:
+        return None
     return ContentRule(
         fields[_F.ID],
         tuple(fields.get(_F.WORDS, ())),
         tuple(fields.get(_F.PATTERNS, ())),
-        ContentAction(fields[_F.ACTION]),
+        action,
         frozenset(map(RoleId, fields.get(_F.EXEMPT_ROLES, ()))),
         frozenset(map(ConversationId, fields.get(_F.EXEMPT_CHANNELS, ()))),
     )

@@ -138,4 +138,6 @@ class ContentRules:
 
 
 def _rules_of(row: Document | None) -> list[ContentRule]:
-    return [rule_from(fields) for fields in row[RulesField.RULES]] if row is not None else []
+    """Return the rules of a row, without those whose action only later versions know."""
+    stored = row[RulesField.RULES] if row is not None else ()
+    return [rule for fields in stored if (rule := rule_from(fields)) is not None]

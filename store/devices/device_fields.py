@@ -7,6 +7,7 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 from store.base.ids import UserId
+from store.base.known_values import known_value
 from store.devices.device import Device, PushAddress, PushPlatform
 from store.mongo.client import Document
 from store.presence.presence_record import DeviceType
@@ -53,7 +54,7 @@ def device_from(row: Document) -> Device:
     return Device(
         UserId(user),
         device,
-        DeviceType(row[_F.TYPE]),
+        known_value(DeviceType, row[_F.TYPE], DeviceType.WEB),
         row[_F.CREATED],
         row[_F.SEEN],
         row.get(_F.NAME),
@@ -63,10 +64,11 @@ def device_from(row: Document) -> Device:
 
 
 def push_from(row: Document) -> PushAddress | None:
-    """Return where pushes for the device of a row are sent."""
-    if _F.PLATFORM not in row:
+    """Return where pushes for the device of a row are sent; None: nowhere, or by a service of a later version."""
+    platform = known_value(PushPlatform, row.get(_F.PLATFORM), None)
+    if platform is None:
         return None
-    return PushAddress(PushPlatform(row[_F.PLATFORM]), row[_F.TOKEN], row.get(_F.P256DH), row.get(_F.AUTH))
+    return PushAddress(platform, row[_F.TOKEN], row.get(_F.P256DH), row.get(_F.AUTH))
 
 
 def push_fields(user: UserId, push: PushAddress) -> dict[str, Any]:

@@ -87,6 +87,8 @@ class DeviceStore:
         rows = await self._mongo.find(DEVICES, {_F.PUSHED_USER: {"$in": list(users)}})
         found: dict[UserId, tuple[Device, ...]] = {}
         for device in map(device_from, rows):
+            if device.push is None:
+                continue
             found[device.user] = (*found.get(device.user, ()), device)
         return found
 

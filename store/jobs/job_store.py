@@ -36,6 +36,10 @@ _CANDIDATES = 10
 """Due jobs that a server tries to lease, if other servers lease the first ones."""
 
 
+_KNOWN_KINDS = {"$in": [kind.value for kind in JobKind]}
+"""Jobs of other kinds are left to servers of later versions (ADR 104)."""
+
+
 class LeaseLost(Exception):
     """Raised when another server has the job, or it was deleted. Nothing was stored. The work has to stop."""
 
@@ -109,7 +113,7 @@ class JobStore:
 
     async def find(self, id: str) -> Job | None:
         """Return a job. One round trip."""
-        row = await self._mongo.find_one(JOBS, {"_id": id})
+        row = await self._mongo.find_one(JOBS, {"_id": id, _F.KIND: _KNOWN_KINDS})
         return _job_from(row) if row is not None else None
 
     async def find_newest(self, user: UserId, kind: JobKind) -> Job | None:
@@ -119,14 +123,18 @@ class JobStore:
         return _job_from(rows[0]) if rows else None
 
     async def list_newest(self, user: UserId, limit: int) -> list[Job]:
-        """Return the jobs about a user, the newest first. One round trip."""
-        rows = await self._mongo.find(JOBS, {_F.USER: user}, sort=((_F.CREATED, -1),), limit=limit, hint=BY_JOB_USER)
+        """Return the jobs about a user of the kinds that this version knows, the newest first. One round trip."""
+        query = {_F.USER: user, _F.KIND: _KNOWN_KINDS}
+        rows = await self._mongo.find(JOBS, query, sort=((_F.CREATED, -1),), limit=limit, hint=BY_JOB_USER)
         return list(map(_job_from, rows))
 
     async def count_all(self) -> dict[tuple[JobKind, JobState], int]:
-        """Return the numbers of jobs by kind and state. Reads all jobs: for rare calls. One round trip."""
+        """Return the numbers of jobs by kind and state, of the kinds that this version knows.
+
+        Reads all jobs: for rare calls. One round trip.
+        """
         group = {"_id": {"kind": f"${_F.KIND}", "state": f"${_F.STATE}"}, "count": {"$sum": 1}}
-        rows = await self._mongo.aggregate(JOBS, [{"$group": group}])
+        rows = await self._mongo.aggregate(JOBS, [{"$match": {_F.KIND: _KNOWN_KINDS}}, {"$group": group}])
         return {(JobKind(row["_id"]["kind"]), JobState(row["_id"]["state"])): int(row["count"]) for row in rows}
 
     async def lease(self, kinds: Collection[JobKind]) -> Job | None:

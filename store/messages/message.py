@@ -37,6 +37,7 @@ class MessageKind(StrEnum):
 
 
 _KINDS = {kind.value: kind for kind in MessageKind}
+_FIELDS = frozenset(value for name, value in vars(MessageField).items() if name.isupper())
 _WITH_RECEIPTS = (ConversationKind.PRIVATE, ConversationKind.GROUP)
 
 
@@ -94,6 +95,8 @@ class Message(NamedTuple):
     """Files of a recalled message, which have to be removed. Only in messages that were read from MongoDB."""
     flag: ContentFlag | None = None
     """A report about the message is not stored yet. Only in messages that are not durable."""
+    unknown: bytes = b""
+    """Stored fields that only a later version knows (JSON), kept when the message is stored again (ADR 104)."""
 
     @property
     def own_files(self) -> tuple[FileId, ...]:
@@ -256,6 +259,8 @@ class Message(NamedTuple):
             fields[_F.AUTHOR] = list(self.author)
         if self.attachments:
             fields[_F.ATTACHMENTS] = [attachment.to_stored() for attachment in self.attachments]
+        if self.unknown:
+            fields |= orjson.loads(self.unknown)
         return fields
 
     def to_json(self) -> bytes:
@@ -272,10 +277,13 @@ class Message(NamedTuple):
 
 
 def message_from(fields: dict[str, Any]) -> Message:
-    """Return the message of a MongoDB document or a decoded Redis record."""
+    """Return the message of a MongoDB document or a decoded Redis record.
+
+    One of a kind that only a later version knows is shown as TEXT.
+    """
     reply, recalled_at_ms = fields.get(_F.REPLY_TO), fields.get(_F.RECALLED_AT)
     broadcast_of = fields.get(_F.BROADCAST_OF)
-    kind = _KINDS[fields[_F.KIND]]
+    kind = _KINDS.get(fields[_F.KIND], MessageKind.TEXT)
     reactions = fields.get(_F.REACTIONS) if recalled_at_ms is None else None
     embeds = fields.get(_F.EMBEDS) if recalled_at_ms is None else None
     attachments: tuple[Attachment, ...] = ()
@@ -291,7 +299,7 @@ def message_from(fields: dict[str, Any]) -> Message:
         conversation=ConversationId(fields[_F.CONVERSATION]),
         sender=UserId(fields[_F.SENDER]),
         kind=kind,
-        text=fields[_F.TEXT] if recalled_at_ms is None else None,
+        text=fields.get(_F.TEXT, "") if recalled_at_ms is None else None,
         seq=fields.get(_F.SEQ, 0),
         n=fields.get(_F.N, 0),
         mentions=tuple(fields.get(_F.MENTIONS, ())),
@@ -319,7 +327,22 @@ def message_from(fields: dict[str, Any]) -> Message:
         author=(author[0], author[1]) if (author := fields.get(_F.AUTHOR)) else None,
         recalled_files=recalled_files,
         flag=flag_from(fields[_F.FLAG]) if _F.FLAG in fields else None,
+        unknown=b"" if fields.keys() <= _FIELDS and fields[_F.KIND] in _KINDS else _unknown_fields(fields),
     )
+
+
+def _unknown_fields(fields: dict[str, Any]) -> bytes:
+    """Return the fields that only a later version knows (JSON). Those of a recalled message are withheld."""
+    unknown = {name: value for name, value in fields.items() if name not in _FIELDS}
+    if _F.RECALLED_AT in fields:
+        unknown = {}
+    if fields[_F.KIND] not in _KINDS:
+        unknown[_F.KIND] = fields[_F.KIND]
+    try:
+        return orjson.dumps(unknown, option=orjson.OPT_PASSTHROUGH_DATETIME) if unknown else b""
+    except TypeError:
+        # A value that JSON does not have. MongoDB keeps it: documents of messages are not replaced.
+        return b""
 
 
 def _infer_recaller(fields: dict[str, Any]) -> UserId | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from store.base.known_values import known_value
 from store.sessions.fields import DEFAULT_LEVEL, NotificationLevel
 
 DEFAULT_DELAY_SECONDS = 10
@@ -79,7 +80,7 @@ def fields_of(settings: NotificationSettings) -> dict[str, Any]:
 def settings_from(row: Mapping[str, Any]) -> NotificationSettings:
     """Return settings by their stored fields."""
     return NotificationSettings(
-        NotificationLevel(row.get(_F.LEVEL, DEFAULT_LEVEL.value)),
+        known_value(NotificationLevel, row.get(_F.LEVEL), DEFAULT_LEVEL),
         row.get(_F.DND_FROM),
         row.get(_F.DND_TO),
         row.get(_F.TIME_ZONE, DEFAULT_SETTINGS.time_zone),

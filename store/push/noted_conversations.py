@@ -78,8 +78,8 @@ def noted_from(text: str) -> NotedConversation:
     """Return the record of its stored form; of "" an empty one."""
     if not text:
         return NotedConversation()
-    *words, position = text.split(" ")
-    return NotedConversation(_messages_from(words[:4]), _messages_from(words[4:]), _user_from(position))
+    words = text.split(" ")
+    return NotedConversation(_messages_from(words[:4]), _messages_from(words[4:8]), _user_from(words[8]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NewType
 
 from store.base.ids import ConversationId, MessageId, UserId
+from store.base.known_values import known_value
 from store.base.snowflakes import created_at_ms
 from store.base.workspace_ids import WorkspaceId
 from store.files.file import Attachment, attachment_from
@@ -191,14 +192,14 @@ def report_from(row: Document) -> Report:
         order=row[_F.ORDER],
         reporter=UserId(row[_F.REPORTER]),
         user=UserId(row[_F.USER]),
-        reason=ReportReason(row[_F.REASON]),
+        reason=known_value(ReportReason, row[_F.REASON], ReportReason.OTHER),
         workspace=WorkspaceId(queue) if queue != OF_DEPLOYMENT else None,
         message=message,
         text=row.get(_F.TEXT),
         attachment=attachment_from(attachment) if attachment is not None else None,
         note=row.get(_F.NOTE),
-        state=ReportState(row[_F.STATE]),
-        action=ReportAction(action) if action is not None else None,
+        state=known_value(ReportState, row[_F.STATE], ReportState.RESOLVED),
+        action=known_value(ReportAction, action, ReportAction.NONE) if action is not None else None,
         resolved_by=UserId(resolved_by) if resolved_by is not None else None,
         resolved_at_ms=row.get(_F.RESOLVED_AT),
         resolution_note=row.get(_F.RESOLUTION_NOTE),

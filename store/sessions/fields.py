@@ -275,6 +275,11 @@ FIELDS = tuple(NAMES.values())
 IN_ROW_AND_RECORD = tuple(f for f in FIELDS if f.kept in _IN_ROW)
 """Copied from the row into the record."""
 
+ROW_FIELDS = frozenset(
+    ("_id", FENCE, LAST_READABLE_SEQ, LAST_READABLE_N, CHANNEL, WAS_HIDDEN, GONE, JOINED_N, JOINED_SEQ)
+) | {f.stored for f in FIELDS}
+"""Fields that rows may have. Others are of later versions (ADR 104)."""
+
 SETTINGS = tuple(f for f in FIELDS if f.kept is Kept.SETTING)
 """Kept when the user joins a group again; reset by a hard delete."""
 

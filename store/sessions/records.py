@@ -14,6 +14,7 @@ from store.sessions.fields import (
     LAST_READABLE_N,
     LAST_READABLE_SEQ,
     MAX_UNREAD_MENTIONS,
+    ROW_FIELDS,
     record_of,
 )
 from store.sessions.session import Session
@@ -51,7 +52,7 @@ _GROUP_VERSION, _HIDDEN = Session.group_version.stored, Session.hidden.stored
 _FLOOR_SEQ, _FLOOR_N = Session.floor_seq.stored, Session.floor_n.stored
 _FOLLOW_VERSION = Session.follow_version.stored
 
-_COPIED = frozenset(field.stored for field in IN_ROW_AND_RECORD)
+_NOT_COPIED = ROW_FIELDS - {field.stored for field in IN_ROW_AND_RECORD}
 
 _SIDES = tuple((Head.READ[1 - i], Head.DELIVERED[1 - i], Head.WROTE_SEQ[i], Head.WROTE_N[i]) for i in (0, 1))
 """Fields of a private conversation's head for the first user and the second: the peer's positions, own messages."""
@@ -65,7 +66,7 @@ def record_from(
     Written for speed, since a load calls it for each of a user's sessions. The fixed fields come first, in the order of
     the table of fields, and then the peer's positions: scripts rely on it.
     """
-    settings, active_ts = ({}, row.get(_ACTIVE_TS, 0)) if _COPIED.isdisjoint(row) else _settings_from(row, now_ms)
+    settings, active_ts = ({}, row.get(_ACTIVE_TS, 0)) if row.keys() <= _NOT_COPIED else _settings_from(row, now_ms)
     if LAST_READABLE_SEQ in row:
         head = _head_for_former_member(head, row, active_ts)
     write_seq, n, committed_at = head[Head.SEQ], head[Head.N], head.get(Head.MOVED_AT, 0)
@@ -181,9 +182,12 @@ def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Do
 def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
     """Return the fields of the record that come from the row alone, and the row's `active_ts`.
 
-    A mute that has ended meanwhile moved the session when it ended.
+    Fields that only later versions know are copied, for their servers. A mute that has ended meanwhile moved the
+    session when it ended.
     """
     settings = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}
+    if not row.keys() <= ROW_FIELDS:
+        settings |= {name: value for name, value in row.items() if name not in ROW_FIELDS and value is not None}
     active_ts = row.get(_ACTIVE_TS, 0)
     ends = settings.pop(_MUTED_UNTIL, None)
     if ends is not None and ends <= now_ms:

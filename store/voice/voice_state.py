@@ -47,6 +47,7 @@ class VoiceState:
         may_show: The user has the right to show a camera or a screen in the channel.
         gone_at_ms: When the device was last heard from, if it is not connected; 0 while it is.
         version: The tick of the newest change that others see.
+        unknown_flags: Bits of flags that only later versions know. They stay as they are.
     """
 
     user: UserId
@@ -64,6 +65,7 @@ class VoiceState:
     may_show: bool = False
     gone_at_ms: int = 0
     version: int = 0
+    unknown_flags: int = 0
 
     @property
     def mute(self) -> bool:
@@ -77,7 +79,7 @@ class VoiceState:
 
     def encode(self) -> str:
         """Return the text of the state, without its user."""
-        bits = flags(**{name: getattr(self, name) for name in _FLAGS})
+        bits = flags(**{name: getattr(self, name) for name in _FLAGS}) | self.unknown_flags
         numbers = f"{self.version} {self.joined_at_ms} {self.gone_at_ms} {bits}"
         return f"{self.channel} {numbers} {self.server} {self.device}"
 
@@ -98,6 +100,7 @@ def voice_state_from(user: UserId, text: str) -> VoiceState:
         int(joined),
         gone_at_ms=int(gone),
         version=int(version),
+        unknown_flags=int(bits) & ~sum(_FLAGS.values()),
         **{name: bool(int(bits) & bit) for name, bit in _FLAGS.items()},
     )
 

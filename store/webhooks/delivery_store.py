@@ -145,6 +145,10 @@ class DeliveryStore:
             WEBHOOK_LINES, {_L.ID: line.id}, {"$set": {_L.DUE: now_ms}, "$unset": {_L.FAILURES: ""}}
         )
 
+    async def hold_line(self, line: Line, due_ms: int) -> None:
+        """Store that the first event of a line is due at a time, without a failed attempt."""
+        await self._mongo.update_one(WEBHOOK_LINES, {_L.ID: line.id}, {"$set": {_L.DUE: due_ms}})
+
     async def end_line(self, line: Line, now_ms: int) -> None:
         """Remove a line whose pending events, listed after the line was read, are all delivered.
 

@@ -92,5 +92,5 @@ class EventNotes:
 
 
 def _event_from(value: bytes) -> NotedEvent:
-    id, type, conversation, reference, at_ms, seq = orjson.loads(value)
+    id, type, conversation, reference, at_ms, seq, *_ = orjson.loads(value)
     return NotedEvent(id, type, conversation, tuple(reference), at_ms, seq)

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId
 from store.mongo.client import Document
-from store.webhooks.webhook import WebhookId
+from store.webhooks.webhook import WebhookEventType, WebhookId
 
 KEPT_MS = 30 * 24 * 3600 * 1000
 """Time for which events and their deliveries are kept."""
 
 GAP = "GAP"
 """Type of the event that announces that others may have been lost."""
+
+KNOWN_TYPES = frozenset((GAP, *WebhookEventType))
+"""Types that this version can send. Events of other types are left to servers of later versions (ADR 104)."""
 
 
 class EventField:

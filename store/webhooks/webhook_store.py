@@ -8,6 +8,7 @@ from typing import Any
 from pymongo import UpdateOne
 
 from store.base.ids import ConversationId, UserId
+from store.base.known_values import known_value
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import AUDIT, WEBHOOK_COUNTS, WEBHOOKS
@@ -220,7 +221,8 @@ def row_of(webhook: Webhook) -> Document:
 
 
 def webhook_from(row: Document) -> Webhook:
-    """Return the webhook of a row."""
+    """Return the webhook of a row, without types of events that only later versions know."""
+    types = (known_value(WebhookEventType, each, None) for each in row.get(_F.EVENTS, ()))
     workspace = row.get(_F.WORKSPACE)
     return Webhook(
         WebhookId(row[_F.ID]),
@@ -233,10 +235,10 @@ def webhook_from(row: Document) -> Webhook:
         row.get(_F.NAME),
         row.get(_F.AVATAR),
         row.get(_F.URL),
-        tuple(map(WebhookEventType, row.get(_F.EVENTS, ()))),
+        tuple(type for type in types if type is not None),
         row.get(_F.OLD_SECRET),
         row.get(_F.OLD_SECRET_UNTIL, 0),
-        WebhookState(row.get(_F.STATE, WebhookState.ACTIVE.value)),
+        known_value(WebhookState, row.get(_F.STATE), WebhookState.ACTIVE),
         row.get(_F.FAILING_SINCE),
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from store.base.ids import ConversationId, UserId
+from store.base.known_values import known_value
 from store.base.workspace_ids import CategoryId, RoleId, WorkspaceId
 from store.mongo.client import Document
 from store.mongo.collections import workspace_row_id
@@ -45,7 +46,7 @@ def policy_from(workspace: Document, channels: Iterable[Document]) -> Policy:
         UserId(workspace[WorkspaceField.OWNER]),
         {role.id: role for role in roles},
         {category.id: category for category in categories},
-        {channel.id: channel for channel in map(channel_from, channels)},
+        {channel.id: channel for channel in map(channel_from, channels) if channel is not None},
         {UserId(user): int(version) for user, version in workspace.get(WorkspaceField.MEMBER_CHANGES, ())},
         int(workspace.get(WorkspaceField.MEMBERS_SINCE, 0)),
         tuple(map(_pending_from, workspace.get(WorkspaceField.PENDING, ()))),
@@ -82,13 +83,16 @@ def pending_fields(pending: PendingChange) -> Document:
     return {PendingField.ID: pending.id, PendingField.SINCE: pending.since_ms} | present
 
 
-def channel_from(row: Document) -> Channel:
-    """Return the channel that a document has."""
+def channel_from(row: Document) -> Channel | None:
+    """Return the channel that a document has; None if it is of a kind that only later versions know."""
+    kind = known_value(ChannelKind, row[ChannelField.KIND], None)
+    if kind is None:
+        return None
     category = row.get(ChannelField.CATEGORY)
     return Channel(
         id=ConversationId(row["_id"].partition(" ")[2]),
         name=row[ChannelField.NAME],
-        kind=ChannelKind(row[ChannelField.KIND]),
+        kind=kind,
         position=int(row[ChannelField.POSITION]),
         created_at_ms=int(row[ChannelField.CREATED_AT]),
         topic=row.get(ChannelField.TOPIC),

@@ -21,6 +21,7 @@ from pymongo.errors import BulkWriteError
 
 from store.base.errors import Refused
 from store.base.ids import UserId
+from store.base.known_values import known_value
 from store.base.workspace_ids import WorkspaceId
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import WORKSPACES_OF, workspace_of_user_row_id
@@ -139,7 +140,7 @@ class UserWorkspaces:
 
 
 def _notifications_from(row: Document) -> WorkspaceNotifications:
-    level = NotificationLevel(row["nl"]) if "nl" in row else None
+    level = known_value(NotificationLevel, row.get("nl"), None)
     return WorkspaceNotifications(level, row.get("se"))
 
 

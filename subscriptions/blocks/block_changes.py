@@ -38,7 +38,7 @@ class BlockChanges:
         await self._bus.notify_all(_FRAME, body)
 
     def _receive(self, body: Any) -> None:
-        blocker, user, revision, times = body
+        blocker, user, revision, times, *_ = body
         block = Block(UserId(user), *times) if times is not None else None
         change = ChangedBlock(UserId(blocker), UserId(user), revision, block)
         for call in self._listeners:

@@ -3,6 +3,9 @@
 A frame is a JSON object with one field: `events`, each event once with its recipients; `users`, whose profiles changed;
 `granted`, the owner who gets a lock next; or a kind that another module handles (`Bus.on_frame`). Scripts publish some
 frames too. If frames with events get lost, the hub reads the events from the log.
+
+Unknown kinds, and unknown values at the end of lists, are ignored: servers of a later version send them (ADR 104). Only
+the list of a recipient never gets longer.
 """
 
 from __future__ import annotations
@@ -324,7 +327,7 @@ class Bus:
                 case {"events": events}:
                     decoded: list[tuple[Event | None, Sequence[EventRecipient]]] = []
                     try:
-                        for fields, recipients in events:
+                        for fields, recipients, *_ in events:
                             decoded.append((self._decode(fields) if fields else None, recipients))
                     finally:
                         self._hand_to_hub(decoded)

@@ -90,7 +90,7 @@ class EphemeralDelivery:
         return by_server
 
     def _receive(self, kind: type[EphemeralEvent], body: Any) -> None:
-        *values, users, version = body
+        *values, users, version = body[:5]
         event = kind.decode(values)
         if users is not None:
             self._hub.deliver_ephemeral(users, event)

@@ -19,7 +19,7 @@ def listen_to_nicknames(bus: Bus, policies: Policies) -> None:
     """Drop the facts about members whose nicknames change on other servers."""
 
     def forget(body: Any) -> None:
-        workspace, user = body
+        workspace, user, *_ = body
         policies.forget_member(WorkspaceId(workspace), UserId(user))
 
     bus.on_frame(_FRAME, forget)

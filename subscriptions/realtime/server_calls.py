@@ -37,23 +37,18 @@ class ServerCalls:
         self._server = server
         self._publish = publish
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Json]] = {}
+        self._waiting: dict[int, asyncio.Future[Json | None]] = {}
         self._answering: set[asyncio.Task[None]] = set()
-        self._answer: Callable[[Json], Awaitable[Json]] | None = None
         self._answers: dict[str, Callable[[Json], Awaitable[Json]]] = {}
 
-    def answer_with(self, answer: Callable[[Json], Awaitable[Json]]) -> None:
-        """Set the function that answers calls of other servers. If it raises, the caller gets no answer."""
-        self._answer = answer
-
     def answer_kind(self, field: str, answer: Callable[[Json], Awaitable[Json]]) -> None:
-        """Set the function that answers those calls whose question has a field."""
+        """Set the function that answers calls whose question has a field. If it raises, the caller gets no answer."""
         self._answers[field] = answer
 
     async def ask(self, server: str, question: Json, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> Json:
         """Return another server's answer. Raises Unreachable if there is none in time, and ServerGone."""
         number = next(self._numbers)
-        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Json | None] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
             receivers = await self._publish(
@@ -62,7 +57,10 @@ class ServerCalls:
             if not receivers:
                 raise ServerGone("the other server is gone")
             async with asyncio.timeout(timeout_seconds):
-                return await answer
+                answered = await answer
+            if answered is None:
+                raise Unreachable("the other server does not know such questions")
+            return answered
         except TimeoutError:
             raise Unreachable("the other server gave no answer") from None
         finally:
@@ -91,15 +89,14 @@ class ServerCalls:
         return await answer_question(question)
 
     def _find_answer(self, question: Json) -> Callable[[Json], Awaitable[Json]] | None:
-        return next((self._answers[name] for name in question if name in self._answers), self._answer)
+        return next((self._answers[name] for name in question if name in self._answers), None)
 
     async def _reply(self, call: Json) -> None:
         question = call["question"]
         answer_question = self._find_answer(question)
-        if answer_question is None:
-            return
         try:
-            answer = await answer_question(question)
+            # Without a function the caller, a server of a later version, need not wait for the end of its time.
+            answer = await answer_question(question) if answer_question is not None else None
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
         except StoreError as error:
             # The caller gets no answer, and asks again.

@@ -151,7 +151,7 @@ class VoiceDevices:
 
     def _receive(self, body: Sequence[str | None]) -> None:
         hash_id, user, *texts = body
-        before, after = (voice_state_from(UserId(user or ""), text) if text is not None else None for text in texts)
+        before, after = (voice_state_from(UserId(user or ""), text) if text is not None else None for text in texts[:2])
         if before is not None and (after is None or after.device != before.device):
             joined = self._joined.get(VoiceDevice(before.user, before.device))
             if joined is not None and joined.state.version <= before.version:

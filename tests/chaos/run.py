@@ -8,11 +8,12 @@ history. At the end the judges prove from the history and from MongoDB that noth
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import secrets
 import ssl
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -35,20 +36,40 @@ from tests.chaos.judges.sessions import judge_sessions
 from tests.chaos.load.actions import CHANGES, Actor
 from tests.chaos.load.connection import request_by_http
 from tests.chaos.load.device import Device
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import GroupState, LoadState
 from tests.chaos.report import RunPlan, RunReport
 from tests.chaos.tally import RunTally
 from tests.chaos.workspaces.final_check import ChannelFinalCheck
 from tests.chaos.workspaces.workspace_load import WorkspaceLoad
+from tests.processes import ROOT
 
 LATEST_END = 130.0
 """Seconds after the load by which a run ends in any case, on a quiet machine."""
 
 
+Meanwhile = Callable[[FaultyServers], Awaitable[None]]
+"""What happens to the servers of a run, instead of faults. The load ends when it returns."""
+
+
 async def run_chaos(
-    databases: FaultyDatabases, folder: Path, plan: RunPlan, latest_end: float = LATEST_END
+    databases: FaultyDatabases,
+    folder: Path,
+    plan: RunPlan,
+    latest_end: float = LATEST_END,
+    *,
+    meanwhile: Meanwhile | None = None,
+    sources: Path = ROOT,
 ) -> RunReport:
     """Carry out a run. The report names everything that is wrong; the history and the logs are in the folder.
+
+    Args:
+        databases: Where the servers store their data.
+        folder: Where history and logs go.
+        plan: The parameters.
+        latest_end: Seconds after the load by which the run ends in any case.
+        meanwhile: What happens instead of faults.
+        sources: The sources of Confab that the servers start with.
 
     Raises:
         TimeoutError: The run did not end in time.
@@ -56,7 +77,7 @@ async def run_chaos(
     tally, history = RunTally(), History(folder / "history.jsonl")
     database = f"chaos_{secrets.token_hex(4)}"
     clocks = [plan.clocks[number % len(plan.clocks)] for number in range(plan.servers)]
-    servers = FaultyServers(databases.addresses, folder, database, clocks, tally)
+    servers = FaultyServers(databases.addresses, folder, database, clocks, tally, sources)
     limits = httpx.Limits(max_connections=200)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     async with httpx.AsyncClient(timeout=30, limits=limits, verify=tls, trust_env=False) as http:
@@ -66,7 +87,7 @@ async def run_chaos(
                 load = LoadState(tally, servers, http, [f"u{n}" for n in range(plan.people)], history)
                 load.reach = min(1.0, plan.seconds / 60)
                 load.skew = max(clocks) - min(clocks)
-                run = _Run(databases, database, load, plan)
+                run = _Run(databases, database, load, plan, meanwhile)
                 try:
                     await run.carry_out()
                 finally:
@@ -79,8 +100,16 @@ async def run_chaos(
 
 
 class _Run:
-    def __init__(self, databases: FaultyDatabases, database: str, load: LoadState, plan: RunPlan) -> None:
+    def __init__(
+        self,
+        databases: FaultyDatabases,
+        database: str,
+        load: LoadState,
+        plan: RunPlan,
+        meanwhile: Meanwhile | None,
+    ) -> None:
         self.plan = plan
+        self._meanwhile = meanwhile
         self.report = RunReport(plan, load.tally, load.history)
         self._rng = random.Random(plan.seed)
         self._load = load
@@ -114,7 +143,7 @@ class _Run:
         while self._is_unsettled:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         began = time.monotonic()
-        until = began + self.plan.seconds
+        until = LoadEnd(math.inf if self._meanwhile else self.plan.seconds)
         # Each kind of change comes first for some device, so that the shortest run has them all.
         work: list[Awaitable[None]] = [
             actor.act(until, self.plan.pause, CHANGES[number % len(CHANGES)])
@@ -123,7 +152,12 @@ class _Run:
         work += self._workspaces.act(until, self.plan.pause)
         work += self._features.act(until, self.plan.pause / 2)
         work += [actor.disturb(until, self.plan.disturb_pause) for actor in self._actors]
-        work.append(self._follow_script() if self.plan.script else self._faults.run(until, self.plan.faults))
+        if self._meanwhile:
+            work.append(self._follow(self._meanwhile, until))
+        elif self.plan.script:
+            work.append(self._follow_script())
+        else:
+            work.append(self._faults.run(began + self.plan.seconds, self.plan.faults))
         await asyncio.gather(*work)
         # Once all faults are healed, every device sends again: this ends the recovery from the last ones.
         await asyncio.gather(self._workspaces.send_once(), *(actor.do("send") for actor in self._actors))
@@ -154,6 +188,12 @@ class _Run:
             sender, recipient = self._rng.sample(first, 2)
             await sender.send(toUserId=recipient.device.user)
         await self._workspaces.set_up()
+
+    async def _follow(self, meanwhile: Meanwhile, until: LoadEnd) -> None:
+        try:
+            await meanwhile(self._load.servers)
+        finally:
+            until.end()
 
     async def _follow_script(self) -> None:
         rng = random.Random(self.plan.seed)

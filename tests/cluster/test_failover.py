@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 from pymongo import MongoClient
 
-from server.services import open_services
 from server.settings import Settings
 from store.base.ids import UserId
-from tests.api.client import Api, Json
+from tests.api.client import Json
 from tests.cluster.nodes import OwnCluster, redis_cluster
+from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
 
 
@@ -28,29 +27,6 @@ def cluster() -> Iterator[OwnCluster]:
 @pytest.fixture
 def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Settings:
     return settings_with(redis_url=cluster.url)
-
-
-@asynccontextmanager
-async def servers(settings: Settings, mongo: MongoClient[Json], count: int) -> AsyncIterator[list[Api]]:
-    async with AsyncExitStack() as stack:
-        apis = []
-        for _ in range(count):
-            services = await stack.enter_async_context(open_services(settings))
-            api = Api(services, mongo, settings.mongo_database)
-            stack.push_async_callback(api.stop_subscriptions)
-            apis.append(api)
-        yield apis
-
-
-async def until_recovered(apis: list[Api]) -> None:
-    """Wait until all servers know the newest generation, and the recovery from the loss has ended."""
-    async with asyncio.timeout(60):
-        while True:
-            generations = [api.services.app.store.deployment.generations for api in apis]
-            numbers = {each.number for each in generations}
-            if len(numbers) == 1 and not await generations[0].is_recovering():
-                return
-            await asyncio.sleep(0.05)
 
 
 async def test_a_failover_of_one_shard_leaves_the_others_alone(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from store.base.ids import ConversationId, UserId, partition_of, private_id
+from store.base.ids import ConversationId, UserId, private_id
 from store.redis.keys import conversation_tag, slot_of_tag, user_tag
 from store.sessions.session_rows import SessionRows
 from tests.api.client import SEND, Api, Json, Subscriber, make_caller, message_input
@@ -43,9 +43,8 @@ class Places:
     def shard_of(self, user: UserId) -> int:
         return self._cluster.shard_of(slot_of_tag(user_tag(user)))
 
-    def shard_of_conversation(self, conversation: ConversationId) -> int:
-        assert partition_of(conversation) >= 0
-        return self._cluster.shard_of(slot_of_tag(conversation_tag(conversation)))
+    def shard_of_conversation(self, conversation: str) -> int:
+        return self._cluster.shard_of(slot_of_tag(conversation_tag(ConversationId(conversation))))
 
 
 async def sign_in(apis: Iterable[Api], users: Iterable[UserId]) -> None:

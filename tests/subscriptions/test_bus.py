@@ -70,8 +70,8 @@ async def test_a_lost_subscription_is_resumed_and_a_broken_frame_does_not_end_it
             finally:
                 over.set()
 
-        two.app.bus.calls.answer_with(answer)
-        request = asyncio.create_task(one.app.bus.calls.ask(two.app.hub.server, {}))
+        two.app.bus.calls.answer_kind("wait", answer)
+        request = asyncio.create_task(one.app.bus.calls.ask(two.app.hub.server, {"wait": 1}))
         await begun.wait()
         await two.app.bus.close()
         assert over.is_set()

@@ -25,7 +25,7 @@ from store.base.errors import StoreError
 from store.base.tasks import end_tasks
 from store.store import Store
 from store.webhooks.delivery_store import DueWebhook
-from store.webhooks.event_rows import Line, WebhookEvent
+from store.webhooks.event_rows import KNOWN_TYPES, Line, WebhookEvent
 from store.webhooks.webhook import WebhookId
 
 _log = structlog.get_logger()
@@ -46,6 +46,10 @@ _FRESH_SECONDS = 2.0
 _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
+
+UNKNOWN_PAUSE_MS, UNKNOWN_KEPT_MS = 5_000, 3_600_000
+"""Events of types that only later versions know are left to their servers: the interval at which a server of this
+version looks again, and the time after which it drops them, because the operator has gone back for good."""
 
 SLOW_SECONDS = 2.0
 """An endpoint that takes longer than this to answer counts as slow."""
@@ -157,7 +161,7 @@ class Deliverer:
         delivered: list[tuple[WebhookEvent, int]] = []
         dropped: list[WebhookEvent] = []
         failed: tuple[WebhookEvent, Attempt] | None = None
-        is_cut = False
+        is_cut = is_unknown = False
         read_at = time.monotonic()
         try:
             for event in events:
@@ -168,6 +172,13 @@ class Deliverer:
                 if due is None or not self._may_send():
                     is_cut = True
                     break
+                if event.type not in KNOWN_TYPES:
+                    if self._now_ms() < event.at_ms + UNKNOWN_KEPT_MS:
+                        is_unknown = True
+                        break
+                    _log.warning("webhook_event_not_understood", webhook=self._id, type=event.type)
+                    dropped.append(event)
+                    continue
                 body = await self._parts.payloads.render(due.webhook, event)
                 if body is None:
                     dropped.append(event)
@@ -187,6 +198,8 @@ class Deliverer:
         elif is_cut:
             # The line is due as before. Its delivered events are stored.
             return
+        elif is_unknown:
+            await self._deliveries.hold_line(line, self._now_ms() + UNKNOWN_PAUSE_MS)
         elif len(events) < EVENTS_AT_ONCE:
             await self._deliveries.end_line(line, self._now_ms())
         else:

@@ -13,9 +13,13 @@ from store.messages.message import ReservedMessage, message_from
 class OutboxField:
     """Stored names of an outbox entry's fields.
 
-    A revision of a stored message is an entry too: its SEQ and N are 0, its MESSAGE is "{}".
+    A revision of a stored message is an entry too: its SEQ and N are 0, its MESSAGE is "{}". Every entry has
+    CONVERSATION, SEQ, N and MESSAGE, because scripts read them. A server leaves entries alone that only a later version
+    understands: those with a KIND, with an unknown kind of revision, or that it cannot read (ADR 104).
     """
 
+    KIND = "kd"
+    """Kind of an entry that is no message, revision or note of a thread. This version has none."""
     CONVERSATION = "c"
     SEQ = "s"
     N = "n"

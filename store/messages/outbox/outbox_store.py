@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import orjson
+import structlog
 
 from store.base.clock import Clock
 from store.base.errors import Unreachable
@@ -16,12 +17,17 @@ from store.content_rules.content_flag import ContentFlag
 from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.outbox_entries import reserved_message_from
+from store.messages.outbox.outbox_entries import OutboxField, entry_values, reserved_message_from
 from store.messages.revision_store import Revision, revision_from
 from store.messages.thread_notes import ThreadNote, thread_note_from
 from store.redis.cache import Cache, Call
 from store.redis.keys import Keys
 from store.sessions.session import session_from, waiting_field, waiting_from
+
+_log = structlog.get_logger()
+
+_MOST_LOGGED = 1_000
+"""Entries of later versions that are remembered, so that each is logged once."""
 
 
 class Refusal(StrEnum):
@@ -105,6 +111,9 @@ class OutboxStore:
         self._cache = cache
         self._keys = keys
         self._clock = clock
+        self._not_understood = 0
+        """Most entries in one listing of a partition that only a later version understands."""
+        self._logged: set[str] = set()
 
     async def reserve(
         self, message: Message, *, by_moderator: bool = False, replaces_taken_place: bool = False
@@ -296,22 +305,39 @@ class OutboxStore:
     ) -> list[ReservedMessage | Revision | ThreadNote]:
         """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip.
 
-        Partitions on a shard that does not answer are left out.
+        Without those that only a later version understands: they stay in the outbox, and delay no others. Partitions on
+        a shard that does not answer are left out.
         """
         outboxes = [self._keys.outbox(partition) for partition in partitions]
         # All in one call, unless the outboxes may be at different nodes.
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
-        answers = await self._cache.attempt([Call("list_waiting", keys, (idle_ms, limit)) for keys in calls])
-        found = [answer for answer in answers if not isinstance(answer, Exception)]
-        if answers and not found:
-            raise Unreachable(str(answers[0]))
-        return [
-            thread_note_from(entry.decode(), fields)
-            or revision_from(entry.decode(), fields, int(now))
-            or reserved_message_from(entry.decode(), fields)
-            for now, *entries in found
-            for entry, fields in entries
+        args = (idle_ms, limit + self._not_understood)
+        attempted = await self._cache.attempt([Call("list_waiting", keys, args) for keys in calls])
+        answers = [answer for answer in attempted if not isinstance(answer, Exception)]
+        if attempted and not answers:
+            raise Unreachable(str(attempted[0]))
+        found = [
+            self._entry_from(entry.decode(), fields, int(now)) for now, *entries in answers for entry, fields in entries
         ]
+        understood = [entry for entry in found if entry is not None]
+        self._not_understood = min(len(found) - len(understood), _MOST_LOGGED)
+        return understood
+
+    def _entry_from(self, entry: str, fields: Any, now_ms: int) -> ReservedMessage | Revision | ThreadNote | None:
+        """Return an entry; None if only a later version understands it."""
+        try:
+            if OutboxField.KIND.encode() not in entry_values(fields):
+                return (
+                    thread_note_from(entry, fields)
+                    or revision_from(entry, fields, now_ms)
+                    or reserved_message_from(entry, fields)
+                )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass
+        if entry not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(entry)
+            _log.warning("outbox_entry_not_understood", entry=entry)
+        return None
 
     async def contains(self, conversation: ConversationId, *messages: MessageId | None) -> bool:
         """Return whether one of some messages has a place and is not delivered yet.
@@ -319,8 +345,8 @@ class OutboxStore:
         They are in the conversation, or in others of its partition.
         """
         rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
-        reserved = [reserved_message_from("", fields) for _, fields in rows if revision_from("", fields) is None]
-        return any(found.message.id in messages for found in reserved)
+        found = [self._entry_from("0-0", fields, 0) for _, fields in rows]
+        return any(entry.message.id in messages for entry in found if isinstance(entry, ReservedMessage))
 
     def clear_call(self, reserved: ReservedMessage) -> Call:
         """Return the call that deletes a delivered message from the outbox."""

@@ -16,7 +16,7 @@ from store.messages.message import Message
 from store.store import Store
 from store.webhooks.event_log import LEASE_MS
 from store.webhooks.event_notes import EventEntry
-from store.webhooks.event_rows import NotedEvent
+from store.webhooks.event_rows import KNOWN_TYPES, NotedEvent
 from store.webhooks.webhook import WebhookEventType, WebhookId
 from store.webhooks.webhook_registry import CLOCK_TOLERANCE_MS
 from subscriptions.delivery.recipients import ListViewers
@@ -61,6 +61,8 @@ class LogWriter:
         self._leased_until = 0.0
         """By the monotonic clock, from before the lease was renewed."""
         self._lock = asyncio.Lock()
+        self._left: set[tuple[str, bytes]] = set()
+        """Entries with events that only later versions know. Their other events are written."""
 
     @property
     def has_lease(self) -> bool:
@@ -98,16 +100,20 @@ class LogWriter:
             written = 0
             read: dict[str, bytes] = {}
             waiting: set[str] = set()
+            left: set[tuple[str, bytes]] = set()
             while True:
                 began_ms = self._store.clock.now_ms()
                 entries = await self._list_entries(read)
                 if entries is None:
                     return written
                 if not entries:
-                    if not waiting and await self._store.deployment.has_contents():
+                    self._left.intersection_update(left)
+                    if not waiting and not left and await self._store.deployment.has_contents():
                         await self._store.webhook_log.note_written(began_ms)
                     return written
-                written += await self._write(entries, waiting)
+                left |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
+                new = [entry for entry in entries if (entry.key, entry.id) not in self._left]
+                written += await self._write(new, waiting) if new else 0
                 # Events that wait for earlier messages delay no other conversation.
                 read |= {entry.key: entry.id for entry in entries}
                 if not await self._renew():
@@ -138,7 +144,13 @@ class LogWriter:
         """
         # A webhook may be newer than the last refresh of this process, and older than these events.
         await self._store.webhook_registry.refresh()
-        arranged = await self._order.arrange(entries, waiting)
+        known = [
+            entry._replace(events=[event for event in entry.events if event.type in KNOWN_TYPES])
+            if has_unknown(entry)
+            else entry
+            for entry in entries
+        ]
+        arranged = await self._order.arrange(known, waiting)
         waiting |= arranged.waiting
         pairs: list[tuple[WebhookId, NotedEvent]] = []
         for event, is_found in arranged.events:
@@ -155,8 +167,11 @@ class LogWriter:
             if changed:
                 self._bus.send_frames(NEW_EVENTS, {ALL_SERVERS: sorted(changed)})
         self._order.note_written(arranged)
-        await self._store.webhook_notes.remove(arranged.done)
-        return len(arranged.done)
+        unknown = {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
+        done = [entry for entry in arranged.done if (entry.key, entry.id) not in unknown]
+        self._left |= unknown & {(entry.key, entry.id) for entry in arranged.done}
+        await self._store.webhook_notes.remove(done)
+        return len(done)
 
     async def _complete(self, event: NotedEvent) -> NotedEvent | None:
         """Return an event to log, a USER_OFFLINE_MESSAGE with its users; None: there are no such users."""
@@ -213,3 +228,8 @@ class LogWriter:
             return await self._renew()
         except StoreError:
             return False
+
+
+def has_unknown(entry: EventEntry) -> bool:
+    """Return whether an entry has events that only later versions know. It is left to their servers (ADR 104)."""
+    return any(event.type not in KNOWN_TYPES for event in entry.events)

@@ -60,7 +60,7 @@ class MissingRecords:
         self._bus.send_frames(_FRAME, {ALL_SERVERS: [self._server, users]})
 
     def _receive(self, body: tuple[str, Iterable[str]]) -> None:
-        _, names = body
+        _, names, *_ = body
         missing = [UserId(name) for name in names]
         for user in missing:
             self._devices.rewrite(user)

@@ -185,7 +185,7 @@ class EphemeralEvent:
     @classmethod
     def decode(cls, values: Sequence[Any]) -> Self:
         """Return the event from the values of `encode`."""
-        conversation, user, at_ms = values
+        conversation, user, at_ms, *_ = values
         return cls(ConversationId(conversation), UserId(user), at_ms)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import orjson
+import structlog
 
 from subscriptions.realtime.events.base import EphemeralEvent, Event, Fields, LogEntry, ReplayContent
 from subscriptions.realtime.events.groups import GroupChanged
@@ -19,6 +20,11 @@ from subscriptions.realtime.events.sessions import SessionChanged
 from subscriptions.realtime.events.threads import ThreadChanged
 from subscriptions.realtime.events.typing import TypingStarted, TypingStopped
 from subscriptions.realtime.events.watched import WatchedMessage
+
+_log = structlog.get_logger()
+
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading a form of a later version may raise."""
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
@@ -39,7 +45,7 @@ _BY_CODE = {kind.code: kind for kind in EVENT_KINDS}
 
 
 class UnknownEntry(LogEntry):
-    """A log entry of a kind that only servers of a newer version know."""
+    """A log entry that only servers of a later version understand."""
 
     def replay(self, content: ReplayContent) -> Event | None:
         """Return None: the event cannot be shown."""
@@ -47,13 +53,30 @@ class UnknownEntry(LogEntry):
 
 
 def parse_log_entry(text: bytes) -> LogEntry:
-    """Return an entry of a user's log."""
+    """Return an entry of a user's log. Never raises: what only a later version understands is an UnknownEntry."""
     fields = orjson.loads(text)
-    kind = _BY_CODE.get(fields["k"])
-    return kind.parse_entry(fields) if kind is not None else UnknownEntry()
+    kind = _BY_CODE.get(fields.get("k"))
+    if kind is None:
+        return UnknownEntry()
+    try:
+        return kind.parse_entry(fields)
+    except UNREADABLE:
+        note_unreadable("log entry", fields)
+        return UnknownEntry()
 
 
 def decode_event(fields: Fields) -> Event | None:
-    """Return the event from the fields of `Event.encode`; None for a kind that only newer servers know."""
-    kind = _BY_CODE.get(fields["k"])
-    return kind.from_wire(fields) if kind is not None else None
+    """Return the event from the fields of `Event.encode`; None for one that only later versions understand."""
+    kind = _BY_CODE.get(fields.get("k", ""))
+    if kind is None:
+        return None
+    try:
+        return kind.from_wire(fields)
+    except UNREADABLE:
+        note_unreadable("frame", fields)
+        return None
+
+
+def note_unreadable(form: str, fields: Fields) -> None:
+    """Log that an event has a form of a later version. Its content is not logged."""
+    _log.warning("event_not_understood", form=form, kind=str(fields.get("k"))[:8])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from store.base.ids import ConversationId, UserId, gateway_id
+from store.base.known_values import known_value
 from store.sessions.fields import SyncReason
 from store.sessions.session import Session
 from subscriptions.realtime.events.base import (
@@ -113,7 +114,11 @@ def _reason_fields(reason: SyncReason) -> Fields:
 
 
 def _reason_in(fields: Fields) -> SyncReason:
-    return SyncReason(fields["n"] if "n" in fields else fields["r"])
+    """Return the reason; CATCH_UP for one that only later versions know, so that devices get the change."""
+    for name in ("n", "r"):
+        if name in fields and (reason := known_value(SyncReason, fields[name], None)) is not None:
+            return reason
+    return SyncReason.CATCH_UP
 
 
 def _receipt_in(fields: Fields) -> ReceiptAdvanced | None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Self
 
 from store.base.ids import ConversationId, UserId, without_thread
+from store.base.known_values import known_value
 from store.base.workspace_ids import WorkspaceId, workspace_of_channel
 from store.clocks.shared_clocks import ChangeList
 from store.messages.message import Message, message_from
@@ -68,6 +69,11 @@ class MessageChange(StrEnum):
     CREATED = "m"
     UPDATED = RevisionKind.EDIT.value
     RECALLED = RevisionKind.RECALL.value
+
+    @classmethod
+    def stored_as(cls, value: str) -> MessageChange:
+        """Return the change with a stored value. One that only later versions know is an update."""
+        return known_value(cls, value, cls.UPDATED)
 
     @classmethod
     def of_revision(cls, kind: RevisionKind) -> MessageChange:
@@ -148,12 +154,12 @@ class ChannelMessage(ChannelEvent):
     @classmethod
     def from_wire(cls, fields: Fields) -> Self:
         """Return the event that another server sent."""
-        return cls(message_from(fields["m"]), MessageChange(fields["h"]))
+        return cls(message_from(fields["m"]), MessageChange.stored_as(fields["h"]))
 
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return a reference to the message."""
-        return _ChannelMessageEntry(ConversationId(fields["c"]), fields["s"], MessageChange(fields["h"]))
+        return _ChannelMessageEntry(ConversationId(fields["c"]), fields["s"], MessageChange.stored_as(fields["h"]))
 
 
 @dataclass(frozen=True, slots=True)

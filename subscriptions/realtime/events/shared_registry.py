@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from subscriptions.realtime.events.base import Event, Fields, LogEntry, ReplayContent
+from subscriptions.realtime.events.base import Fields, LogEntry
 from subscriptions.realtime.events.reactions import ChannelReactions
+from subscriptions.realtime.events.registry import UNREADABLE, UnknownEntry, note_unreadable
 from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, SharedEvent, WorkspaceUpdate
 from subscriptions.realtime.events.threads import ChannelThread
 from subscriptions.realtime.events.voice import VoiceStateChanged
@@ -22,20 +23,26 @@ SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (
 _BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
 
 
-class _UnknownEntry(LogEntry):
-    def replay(self, content: ReplayContent) -> Event | None:
-        """Return None: only servers of a newer version know this kind."""
-        return None
-
-
 def parse_shared_entry(text: bytes) -> LogEntry:
-    """Return an entry of the log of a shared clock."""
+    """Return an entry of the log of a shared clock. Never raises, as `parse_log_entry`."""
     fields = orjson.loads(text)
-    kind = _BY_CODE.get(fields["k"])
-    return kind.parse_entry(fields) if kind is not None else _UnknownEntry()
+    kind = _BY_CODE.get(fields.get("k"))
+    if kind is None:
+        return UnknownEntry()
+    try:
+        return kind.parse_entry(fields)
+    except UNREADABLE:
+        note_unreadable("log entry of a workspace", fields)
+        return UnknownEntry()
 
 
 def decode_shared_event(fields: Fields) -> SharedEvent | None:
-    """Return the event from the fields of `Event.encode`; None for a kind that only newer servers know."""
-    kind = _BY_CODE.get(fields["k"])
-    return kind.from_wire(fields) if kind is not None else None
+    """Return the event from the fields of `Event.encode`; None for one that only later versions understand."""
+    kind = _BY_CODE.get(fields.get("k", ""))
+    if kind is None:
+        return None
+    try:
+        return kind.from_wire(fields)
+    except UNREADABLE:
+        note_unreadable("frame of a workspace", fields)
+        return None

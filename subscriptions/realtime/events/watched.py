@@ -38,7 +38,7 @@ class WatchedMessage(Event):
     @classmethod
     def from_wire(cls, fields: Fields) -> Self:
         """Return the event that another server sent."""
-        return cls(message_from(fields["m"]), MessageChange(fields["h"]))
+        return cls(message_from(fields["m"]), MessageChange.stored_as(fields["h"]))
 
     @classmethod
     def log_entry(cls, message: Message, change: MessageChange) -> str:
@@ -49,7 +49,7 @@ class WatchedMessage(Event):
     @classmethod
     def parse_entry(cls, fields: Fields) -> LogEntry:
         """Return a reference to the message."""
-        return _WatchedMessageEntry(ConversationId(fields["c"]), fields["s"], MessageChange(fields["h"]))
+        return _WatchedMessageEntry(ConversationId(fields["c"]), fields["s"], MessageChange.stored_as(fields["h"]))
 
     @classmethod
     def present(cls, message: Message, change: MessageChange) -> Self | None:

@@ -301,7 +301,7 @@ class SharedEvents:
             mailbox.put(event)
 
     def _receive(self, body: Sequence[Any]) -> None:
-        owner, epoch, tick, previous, version, fields = body
+        owner, epoch, tick, previous, version, fields, *_ = body
         event = decode_shared_event(fields) if fields is not None else None
         self._deliver(_Frame(owner, epoch, tick, previous, version, event.at(tick) if event is not None else None))
 

@@ -15,7 +15,7 @@ from server.embedded import ports
 from server.settings import Settings, load_settings
 from tests.chaos.faults.databases import DatabaseUrls, freeze_process
 from tests.chaos.tally import RunTally
-from tests.processes import ServerProcess, start_server, until_ready
+from tests.processes import ROOT, ServerProcess, start_server, until_ready
 from tests.server.tokens import SECRET
 
 SETTINGS = {"ws_max_queued_events": "100", "ws_ping_interval_seconds": "5"}
@@ -32,7 +32,13 @@ class FaultyServers:
     """Server processes on one database. Each keeps its port."""
 
     def __init__(
-        self, addresses: Sequence[DatabaseUrls], folder: Path, database: str, clocks: Sequence[float], tally: RunTally
+        self,
+        addresses: Sequence[DatabaseUrls],
+        folder: Path,
+        database: str,
+        clocks: Sequence[float],
+        tally: RunTally,
+        sources: Path = ROOT,
     ) -> None:
         """Prepare the servers.
 
@@ -42,6 +48,7 @@ class FaultyServers:
             database: Name of the database and prefix of the keys.
             clocks: Seconds by which each server's clock is ahead of the machine's.
             tally: Takes notes and problems.
+            sources: The sources of Confab that the servers start with.
         """
         self.processes: list[ServerProcess] = []
         self.down: set[int] = set()
@@ -52,6 +59,7 @@ class FaultyServers:
         self._started = 0
         self._ports: list[int] = []
         self._clocks = clocks
+        self._sources = [sources for _ in clocks]
         for _ in clocks:
             self._ports.append(ports.pick_free(*self._ports))
 
@@ -98,6 +106,12 @@ class FaultyServers:
         """Freeze a server, which then goes on."""
         await freeze_process(self.processes[index].pid, seconds)
 
+    async def replace(self, index: int, sources: Path) -> None:
+        """End a server like an operator does, and start another version of Confab in its place."""
+        await self.terminate(index)
+        self._sources[index] = sources
+        await self.restart(index)
+
     async def restart(self, index: int) -> None:
         """Start a server again, on the same port."""
         began = time.monotonic()
@@ -116,7 +130,12 @@ class FaultyServers:
             self._database,
             settings=SETTINGS,
             python=("-m", "tests.chaos.faults.skewed_server"),
-            environment={"CHAOS_CLOCK_SECONDS": str(self._clocks[index])},
+            environment={
+                "CHAOS_CLOCK_SECONDS": str(self._clocks[index]),
+                "PYTHONPATH": str(self._sources[index]),
+                # The current folder has the sources of this version.
+                "PYTHONSAFEPATH": "1",
+            },
         )
 
     async def _stop(self, server: ServerProcess) -> None:

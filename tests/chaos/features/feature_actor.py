@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from store.base.ids import parse_private
 from tests.chaos.features.uploads import upload
 from tests.chaos.judges.history import Json
 from tests.chaos.load.connection import RequestFailed
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import LoadState, SentMessage
 from tests.chaos.load.requester import GaveUp, Requester
 from tests.chaos.workspaces.spaces import Spaces
@@ -64,13 +64,10 @@ class FeatureActor:
         self.state = state
         self.user = requester.user
 
-    async def act(self, until: float, pause: float, first: str) -> None:
-        """Act until a time of the monotonic clock, with pauses of that many seconds on average."""
+    async def act(self, until: LoadEnd, pause: float, first: str) -> None:
+        """Act until the load ends, with pauses of that many seconds on average."""
         await self.do(first)
-        while True:
-            await asyncio.sleep(min(self.rng.expovariate(1 / pause), until - time.monotonic()))
-            if time.monotonic() >= until:
-                return
+        while await until.rest(self.rng, pause):
             await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
 
     async def do(self, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 
 from tests.chaos.features.feature_actor import CHANGES, FeatureActor, FeatureState
 from tests.chaos.features.feature_check import FeatureCheck
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import LoadState
 from tests.chaos.load.requester import Requester
 from tests.chaos.workspaces.spaces import Spaces
@@ -22,7 +23,7 @@ class FeatureLoad:
         ]
         self._actors = [FeatureActor(requester, self.state) for requester in requesters]
 
-    def act(self, until: float, pause: float) -> list[Awaitable[None]]:
+    def act(self, until: LoadEnd, pause: float) -> list[Awaitable[None]]:
         """Return the work of all actors. Each kind of change comes first for some of them."""
         return [actor.act(until, pause, CHANGES[number % len(CHANGES)]) for number, actor in enumerate(self._actors)]
 

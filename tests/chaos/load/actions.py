@@ -11,6 +11,7 @@ from typing import Any
 from tests.chaos.judges.history import Json
 from tests.chaos.load.connection import AnswerLost, RequestFailed
 from tests.chaos.load.device import Device
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import GroupState, SentMessage
 from tests.chaos.load.requester import GaveUp
 from tests.processes import token
@@ -50,16 +51,11 @@ class Actor:
         self.load = device.load
         self.rng = device.rng
 
-    async def act(self, until: float, pause: float, first: str) -> None:
-        """Act until a time of the monotonic clock, with pauses of that many seconds on average."""
+    async def act(self, until: LoadEnd, pause: float, first: str) -> None:
+        """Act until the load ends, with pauses of that many seconds on average."""
         await self.do(first)
-        while await self._rest(until, pause):
+        while await until.rest(self.rng, pause):
             await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
-
-    async def _rest(self, until: float, pause: float) -> bool:
-        """Pause. Returns whether there is time left."""
-        await asyncio.sleep(min(self.rng.expovariate(1 / pause), until - time.monotonic()))
-        return time.monotonic() < until
 
     async def do(self, name: str) -> None:
         """Carry out one action by its name."""
@@ -73,9 +69,9 @@ class Actor:
             # It happens for as long as one fault follows another.
             self.load.tally.notes[f"not answered within {self.load.patience:.0f} s: {name}"] += 1
 
-    async def disturb(self, until: float, pause: float) -> None:
+    async def disturb(self, until: LoadEnd, pause: float) -> None:
         """Disturb the device at random, with pauses of that many seconds on average."""
-        while await self._rest(until, pause):
+        while await until.rest(self.rng, pause):
             await self._disturb_once(self.rng.choices(list(_DISTURBANCES), list(_DISTURBANCES.values()))[0])
 
     async def _disturb_once(self, disturbance: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
 from tests.chaos.judges.history import Json
 from tests.chaos.load.connection import RequestFailed
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import SentMessage
 from tests.chaos.load.requester import GaveUp
 from tests.chaos.workspaces.member_device import MemberDevice
@@ -45,13 +45,10 @@ class MemberActor:
         self.rng = device.rng
         self.spaces = spaces
 
-    async def act(self, until: float, pause: float, first: str) -> None:
-        """Act until a time of the monotonic clock, with pauses of that many seconds on average."""
+    async def act(self, until: LoadEnd, pause: float, first: str) -> None:
+        """Act until the load ends, with pauses of that many seconds on average."""
         await self.do(first)
-        while True:
-            await asyncio.sleep(min(self.rng.expovariate(1 / pause), until - time.monotonic()))
-            if time.monotonic() >= until:
-                return
+        while await until.rest(self.rng, pause):
             await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
 
     async def do(self, name: str) -> None:

@@ -12,6 +12,7 @@ from pymongo.database import Database
 from store.mongo.collections import MEMBERS, MESSAGES, WORKSPACE_MEMBERS
 from tests.chaos.judges.history import Json
 from tests.chaos.load.device import Device
+from tests.chaos.load.load_end import LoadEnd
 from tests.chaos.load.load_state import LoadState
 from tests.chaos.workspaces.final_check import ChannelFinalCheck, StoredChannels
 from tests.chaos.workspaces.member_actor import CHANGES, MemberActor
@@ -52,7 +53,7 @@ class WorkspaceLoad:
         """True while a device waits for a connection, for the end of a catch-up, or for answers."""
         return any(device.is_unsettled for device in self.devices)
 
-    def act(self, until: float, pause: float) -> list[Awaitable[None]]:
+    def act(self, until: LoadEnd, pause: float) -> list[Awaitable[None]]:
         """Return the work of all actors. Each kind of change comes first for some of them."""
         return [actor.act(until, pause, CHANGES[number % len(CHANGES)]) for number, actor in enumerate(self._actors)]
 

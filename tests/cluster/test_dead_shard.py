@@ -1,0 +1,102 @@
+"""A shard of three without a replica is away for a while, and comes back empty: the other shards work as before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from pymongo import MongoClient
+
+from server.settings import Settings
+from store.mongo.collections import DEPLOYMENT
+from tests.api.client import Api, Json, Refusal
+from tests.cluster.nodes import OwnCluster, redis_cluster
+from tests.cluster.servers import servers, until_recovered
+from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
+from tests.waiting import TIMEOUT_SECONDS
+
+UNAVAILABLE = Refusal("UNAVAILABLE", retryable=True)
+
+
+@pytest.fixture
+def cluster() -> Iterator[OwnCluster]:
+    with redis_cluster(primaries=3, full_coverage=False) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Settings:
+    return settings_with(redis_url=cluster.url)
+
+
+async def until_apart(api: Api, *, is_apart: bool) -> None:
+    async with asyncio.timeout(3 * TIMEOUT_SECONDS):
+        while True:
+            row = await api.services.app.store.mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
+            if ("apart" in row) == is_apart == api.services.app.store.deployment.generations.is_apart:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_dead_shard_concerns_only_what_lies_on_it(
+    cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = Places(cluster)
+    pairs = [places.pair_on(1, 2, 2), places.pair_on(2, 1, 1), places.pair_on(1, 1, 2)]
+    lost_pair = places.pair_on(0, 1, 1)
+    owner, member, lost_member = places.user_on(1), places.user_on(2), places.user_on(0)
+    users = [*(user for pair in pairs for user in pair), *lost_pair, owner, member, lost_member]
+    async with servers(settings, _mongo_janitor, 2) as (one, two):
+        await sign_in((one, two), users)
+        while True:
+            group = await one.create_group(owner, member, lost_member)
+            if places.shard_of_conversation(group) != 0:
+                break
+        streams = [Stream(one, *pair, is_healthy=True) for pair in pairs]
+        for stream in (*streams, lost := Stream(one, *lost_pair, is_healthy=False)):
+            await stream.send_one()
+        listeners = {stream.receiver: await two.listen(stream.receiver) for stream in streams}
+        in_group = await two.listen(member)
+        for user in users:
+            await one.all_sessions(user)
+        loads = count_loads(monkeypatch)
+
+        cluster.primaries[0].kill()
+        traffic = Traffic(streams)
+        await traffic.goes_on(3)
+        for api in (one, two):
+            await until_apart(api, is_apart=True)
+        await traffic.goes_on(3)
+        # A group with a member on the dead shard.
+        for number in range(1, 4):
+            began = time.monotonic()
+            await one.send(owner, group, f"{number}")
+            assert time.monotonic() - began < TIMEOUT_SECONDS / 2
+        assert await read_texts(in_group, owner, 3) == (["1", "2", "3"], False)
+        assert await one.unread(member, group) == 3
+        # What lies on the dead shard is unavailable at once.
+        for query in ("{ totalUnread }", "{ sessions(first: 9) { edges { cursor } } }"):
+            assert await two.expect_refusal(lost_member, query) == UNAVAILABLE
+        assert await one.expect_send_refusal(*lost_pair, idempotencyKey="not stored") == UNAVAILABLE
+        for api in (one, two):
+            assert not any((await api.services.check()).values())
+            assert not api.services.app.uses_fallback
+            assert api.services.app.store.deployment.generations.number == 1
+
+        cluster.primaries[0].start()
+        await lost.send_one()
+        await until_apart(one, is_apart=False)
+        await traffic.goes_on(3)
+        await traffic.stop()
+        await until_recovered([one, two])
+        assert one.services.app.store.deployment.generations.number == 2
+        for stream in (*streams, lost):
+            for api in (one, two):
+                await check_stored(api, stream)
+        for stream in streams:
+            texts = await read_texts(listeners[stream.receiver], stream.sender, stream.sent)
+            assert texts == ([f"{number}" for number in range(2, stream.sent + 1)], False)
+        assert await two.unread(lost_member, group) == 3
+        assert {user: loads[user] for user in users if places.shard_of(user) != 0 and loads[user]} == {}

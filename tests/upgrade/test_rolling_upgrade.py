@@ -1,0 +1,90 @@
+"""Servers of the last released version are replaced one after the other under load, and back, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store.deployment.shared_formats import SHARED_FORMAT
+from tests.chaos.faults.databases import FaultyDatabases
+from tests.chaos.faults.servers import FaultyServers
+from tests.chaos.report import RunPlan, RunReport
+from tests.chaos.run import run_chaos
+from tests.processes import ROOT
+
+PHASE_SECONDS = float(os.environ.get("CONFAB_TEST_UPGRADE_SECONDS", "3"))
+"""Time of load between two steps. There are five steps."""
+
+_ENDS = {"answered", "given up"}
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[FaultyDatabases]:
+    with tempfile.TemporaryDirectory(prefix="confab-upgrade-") as folder, FaultyDatabases(Path(folder), 2) as databases:
+        yield databases
+
+
+class RollingUpgrade:
+    """Replaces two servers one after the other, goes back with one, and forward again."""
+
+    def __init__(self, databases: FaultyDatabases, released: Path) -> None:
+        self._databases = databases
+        self._released = released
+        self.formats: list[list[int]] = []
+        """The formats of the servers in each phase, as their leases have them. 1: none."""
+
+    async def run(self, servers: FaultyServers) -> None:
+        await self._rest(servers)
+        for index, sources in ((0, ROOT), (1, ROOT), (0, self._released), (0, ROOT)):
+            await servers.replace(index, sources)
+            await self._rest(servers)
+
+    async def _rest(self, servers: FaultyServers) -> None:
+        with self._databases.client() as mongo:
+            leases = list(mongo[servers.settings().mongo_database]["leases"].find({"until": {"$gt": 0}}))
+        formats = [row.get("format", {}) for row in leases]
+        self.formats.append(
+            sorted(
+                each["n"] if each.get("by") == row["owner"] else 1 for row, each in zip(leases, formats, strict=True)
+            )
+        )
+        await asyncio.sleep(PHASE_SECONDS)
+
+
+def _summary(report: RunReport) -> str:
+    sends = sum((report.tally.operations[name] for name in ("sendMessage", "sendToChannel")), Counter[str]())
+    missed = [problem for problem in report.tally.problems if "event" in problem or "received" in problem]
+    return (
+        f"A rolling upgrade under load: {sends['answered']} sends, failed {sends['given up']}; "
+        f"{sum(report.tally.events.values())} events, missed or repeated {len(missed)}"
+    )
+
+
+async def test_a_rolling_upgrade_under_load_loses_nothing(
+    databases: FaultyDatabases, released: Path, tmp_path: Path
+) -> None:
+    upgrade = RollingUpgrade(databases, released)
+    plan = RunPlan(
+        5 * PHASE_SECONDS, seed=11, clients=9, servers=2, pause=0.3, disturb_pause=5.0, large_group=0, clocks=(0.0,),
+        workspaces=1, patience=300.0,
+    )  # fmt: skip
+    report = await run_chaos(databases, tmp_path, plan, latest_end=900.0, meanwhile=upgrade.run, sources=released)
+    text = "\n".join([_summary(report), *report.lines()])
+    print(text)
+    assert report.tally.problems == [], text
+    assert upgrade.formats == [
+        [1, 1],
+        [1, SHARED_FORMAT],
+        [SHARED_FORMAT, SHARED_FORMAT],
+        [1, SHARED_FORMAT],
+        [SHARED_FORMAT, SHARED_FORMAT],
+    ]
+    assert not any(outcomes["given up"] for outcomes in report.tally.operations.values()), text
+    assert report.tally.operations["sendMessage"]["answered"] >= plan.clients, text
+    assert report.tally.events["MessageCreated"] >= plan.clients, text
