@@ -67,13 +67,13 @@ async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
 async def _presence_keys(source: AdminSource) -> AsyncIterator[list[str]]:
     """Yield the keys of all presence records, each once, in parts."""
     keys = source.store.keys
-    scan = KeyScan(source.store.cache.url, f"{keys.namespace}{{u:")
+    scan = KeyScan(source.store.cache.url, keys.prefix)
     found, seen = list[str](), set[str]()
     try:
         async for name in scan.list_keys(ending=keys.presence(_NOBODY)[0].rpartition("}")[2]):
             key = name.decode()
-            if key in seen:
-                # Redis may name a key twice.
+            if key in seen or not keys.is_present(key):
+                # Redis may name a key twice. Keys of former generations expire within a day.
                 continue
             seen.add(key)
             found.append(key)

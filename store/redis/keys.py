@@ -86,8 +86,6 @@ class Keys:
 
     def is_present(self, name: str) -> bool:
         """Return whether a name belongs to the present generation of its slot."""
-        if self._by_slot is None:
-            return name.startswith(self.namespace)
         space, brace, rest = name.partition("{")
         return space == self.namespace_of(rest.partition("}")[0]) if brace else name.startswith(self.namespace)
 

@@ -11,8 +11,9 @@ from pymongo import MongoClient
 
 from server.settings import Settings
 from store.base.ids import UserId
+from store.redis.keys import slot_of_tag, user_tag
 from tests.api.client import Json
-from tests.cluster.nodes import OwnCluster, redis_cluster
+from tests.cluster.nodes import OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
 
@@ -104,3 +105,90 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
             f"loads on the others 0, on the lost one {sum(loads[UserId(user)] for user in lost)}; "
             f"{failed} failed requests of users there"
         )
+
+
+async def test_slots_that_move_around_a_failover_have_nothing_old(
+    cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
+) -> None:
+    """Slots that leave the shard or join it before the failover, and some that leave it before anyone notices."""
+    places = Places(cluster)
+    before, after, joining, moving = places.user_on(0), places.user_on(0), places.user_on(1), places.user_on(0)
+    other = places.user_on(2)
+    users = [before, after, joining, moving]
+    async with servers(settings, _mongo_janitor, 1) as (api,):
+        await sign_in((api,), [*users, other])
+        for user in users:
+            await api.send(other, user)
+            assert await api.total_unread(user) == 1
+        await api.wait_until_idle()
+        await _move(cluster, before, 0, 1)
+        await _move(cluster, joining, 1, 0)
+        assert await api.total_unread(before) == await api.total_unread(joining) == 1
+        slot = slot_of_tag(user_tag(moving))
+        cluster.primaries[1].run("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.primaries[0].id)
+        cluster.primaries[0].run("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.primaries[1].id)
+        replica = cluster.replicas[0].client
+        until(lambda: replica.info("replication")["master_link_status"] == "up")
+        # What the replica lacks: MongoDB has one unread message of each, and the replica says that there are none.
+        store = api.services.app.store
+        metas = {user: store.keys.user(user)[0] for user in users}
+        for user in (after, joining, moving):
+            await asyncio.to_thread(cluster.primaries[0].client.hset, metas[user], "total", 7)
+        await asyncio.to_thread(cluster.primaries[1].client.hset, metas[before], "total", 7)
+        until(lambda: replica.info("replication")["slave_repl_offset"] >= _offset(cluster, 0))
+        assert await api.total_unread(joining) == 7
+        await asyncio.to_thread(cluster.fail_over, 0)
+        await _move(cluster, after, 0, 2)
+        async with asyncio.timeout(60):
+            while store.deployment.generations.number == 1:
+                await asyncio.sleep(0.05)
+        for node in cluster.primaries:
+            await asyncio.to_thread(node.run, "CLUSTER", "SETSLOT", slot, "STABLE")
+        for user in (after, joining, moving):
+            async with asyncio.timeout(60):
+                while "errors" in (found := await api.run(user, "{ totalUnread }")):
+                    await asyncio.sleep(0.05)
+            assert found["data"]["totalUnread"] == 1
+        assert store.keys.user(joining)[0] != metas[joining]
+        assert store.deployment.generations.number == 2
+
+
+async def _move(cluster: OwnCluster, user: UserId, source: int, target: int) -> None:
+    """Move the slot of a user from one shard to another."""
+    slot, (from_, to) = slot_of_tag(user_tag(user)), (cluster.primaries[source], cluster.primaries[target])
+    await asyncio.to_thread(to.run, "CLUSTER", "SETSLOT", slot, "IMPORTING", from_.id)
+    await asyncio.to_thread(from_.run, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+    await asyncio.to_thread(cluster.end_move, slot, from_, to)
+
+
+def _offset(cluster: OwnCluster, shard: int) -> int:
+    return int(cluster.primaries[shard].client.info("replication")["master_repl_offset"])
+
+
+async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
+    cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
+) -> None:
+    places = Places(cluster)
+    pair = places.pair_on(0, 0, 0)
+    async with servers(settings, _mongo_janitor, 2) as (one, two):
+        await sign_in((one, two), pair)
+        stream = Stream(one, *pair, is_healthy=False)
+        await stream.send_one()
+        former = cluster.primaries[0]
+        former.pause()
+        await asyncio.to_thread(cluster.replace, 0)
+        await stream.send_one()
+        former.resume()
+        traffic = Traffic([stream])
+        # It becomes a replica, under the run id that it had.
+        async with asyncio.timeout(60):
+            while (await asyncio.to_thread(former.client.info, "replication"))["role"] != "slave":
+                await asyncio.sleep(0.05)
+        # New servers ask the nodes that the settings name, this one among them.
+        async with servers(settings, _mongo_janitor, 1) as (three,):
+            await traffic.goes_on(5)
+            await traffic.stop()
+            await until_recovered([one, two, three])
+            assert three.services.app.store.deployment.generations.number == 2
+            for api in (one, two, three):
+                await check_stored(api, stream)
