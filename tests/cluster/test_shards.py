@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Collection
+
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
@@ -11,22 +14,48 @@ from store.deployment.redis_generations import Generations
 from store.mongo.client import Mongo
 from store.redis.admission import RedisIdentity
 from store.redis.cache import Cache
+from store.redis.keys import SLOTS
 from store.scripts import read_scripts
+from store.store import Store
 
 
-def _generations(mongo: Mongo) -> Generations:
+def _store(mongo: Mongo) -> Store:
     cache = Cache("redis+cluster://127.0.0.1:1", read_scripts)
-    return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0).deployment.generations
+    return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
 
 
-async def test_a_new_shard_changes_nothing_and_a_replaced_one_starts_over(
-    mongo_url: str, mongo_database_name: str
-) -> None:
+def _generations(mongo: Mongo, *, may_divide: bool = False) -> Generations:
+    async def answer() -> bool:
+        return may_divide
+
+    generations = _store(mongo).deployment.generations
+    generations.may_divide = answer
+    return generations
+
+
+def _shard(run: str, shard: str, slots: Collection[int], config_epoch: int = 0) -> RedisIdentity:
+    async def list_slots() -> Collection[int]:
+        return slots
+
+    return RedisIdentity(run, shard, config_epoch, list_slots)
+
+
+@pytest.fixture
+async def mongo(mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo]:
     mongo = Mongo(mongo_url, mongo_database_name)
-    one, two = _generations(mongo), _generations(mongo)
-    with pytest.raises(Unreachable, match="not opened"):
-        await one.admit(RedisIdentity("run a", "first"))
     await mongo.insert_one("deployment", {"_id": 1})
+    yield mongo
+    await mongo.close()
+
+
+async def test_a_shard_is_not_used_before_the_deployment_was_opened(mongo: Mongo) -> None:
+    await mongo.delete_one("deployment", {"_id": 1})
+    with pytest.raises(Unreachable, match="not opened"):
+        await _generations(mongo).admit(RedisIdentity("run a", "first"))
+
+
+async def test_with_servers_of_earlier_versions_a_replaced_shard_starts_over_for_all(mongo: Mongo) -> None:
+    one, two = _generations(mongo), _generations(mongo)
     for generations in (one, two):
         await generations.admit(RedisIdentity("run a", "first"))
         await generations.admit(RedisIdentity("run b", "second"))
@@ -39,4 +68,66 @@ async def test_a_new_shard_changes_nothing_and_a_replaced_one_starts_over(
     assert (one.number, two.number) == (2, 2)
     await one.admit(RedisIdentity("run d", "first"))
     assert one.number == 3
-    await mongo.close()
+    assert not one.is_divided
+
+
+def _numbers(generations: Generations) -> list[int]:
+    """Return the generations of the first slot, one in the middle, and the last one."""
+    return [generations._slots.of(slot) for slot in (0, 9_000, SLOTS - 1)]
+
+
+async def test_a_replaced_shard_starts_over_for_its_slots_alone(mongo: Mongo) -> None:
+    one, two = _generations(mongo, may_divide=True), _generations(mongo, may_divide=True)
+    halves = range(0, 9_000), range(9_000, SLOTS)
+    for generations in (one, two):
+        await generations.admit(_shard("run a", "first", halves[0]))
+        await generations.admit(_shard("run b", "second", halves[1]))
+    began_at = one.began_at
+    await one.admit(_shard("run c", "second", halves[1]))
+    # This one notices it too, and begins no other generation.
+    await two.admit(_shard("run c", "second", halves[1]))
+    for generations in (one, two):
+        assert (generations.number, _numbers(generations)) == (2, [1, 2, 2])
+        assert generations._shards == {"first": "run a", "second": "run c"}
+    # States of other slots may be from before this generation.
+    assert one.began_at == pytest.approx(began_at, abs=0.5)
+    await two.admit(_shard("run d", "first", halves[0]))
+    assert (two.number, _numbers(two)) == (3, [3, 2, 2])
+    late = _generations(mongo, may_divide=True)
+    await late.admit(_shard("run c", "second", halves[1]))
+    assert (late.number, _numbers(late)) == (3, [3, 2, 2])
+
+
+async def test_a_primary_that_was_replaced_does_not_replace_its_successor(mongo: Mongo) -> None:
+    generations = _generations(mongo, may_divide=True)
+    await generations.admit(_shard("run a", "first", range(9), config_epoch=4))
+    await generations.admit(_shard("run b", "first", range(9), config_epoch=5))
+    with pytest.raises(RedisConnectionError, match="taken over"):
+        await generations.admit(_shard("run a", "first", range(9), config_epoch=4))
+    assert generations.number == 2
+    # It takes over again.
+    await generations.admit(_shard("run a", "first", range(9), config_epoch=6))
+    assert generations.number == 3
+
+
+async def test_a_server_of_an_earlier_version_ends_the_generations_of_slots(mongo: Mongo) -> None:
+    generations = _generations(mongo, may_divide=True)
+    await generations.admit(_shard("run a", "first", range(9)))
+    await generations.admit(_shard("run b", "first", range(9)))
+    assert generations.is_divided
+    # As a server of an earlier version begins one: it leaves the field `slots` as it is.
+    change = {"$inc": {"gen": 1}, "$set": {"runs": {"first": "run c"}}}
+    await mongo.update_one("deployment", {"_id": 1}, change)
+    await generations.admit(_shard("run c", "first", range(9)))
+    assert not generations.is_divided
+    assert _numbers(generations) == [3, 3, 3]
+
+
+async def test_too_many_stale_caches_begin_a_generation_for_the_slots_of_users(mongo: Mongo) -> None:
+    generations = _generations(mongo, may_divide=True)
+    await generations.admit(_shard("run a", "first", range(SLOTS)))
+    await generations.begin_next({0, 9_000})
+    assert (generations.number, _numbers(generations)) == (2, [2, 2, 1])
+    await generations.begin_next()
+    await generations.admit(_shard("run a", "first", range(SLOTS)))
+    assert (generations.number, _numbers(generations)) == (3, [3, 3, 3])
