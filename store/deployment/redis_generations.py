@@ -38,9 +38,9 @@ import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
+from store.deployment.slot_generations import SlotGenerations
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
-from store.deployment.slot_generations import SlotGenerations
 from store.mongo.mongo_clock import MONGO_NOW
 from store.redis.admission import RedisIdentity
 from store.redis.cache import Cache
@@ -62,7 +62,7 @@ MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
 _FIELDS = ("gen", "run", "runs", "epochs", "begun", "since", "seen", "whole", "apart", "mend", "search")
-_PROJECTION = {name: 1 for name in _FIELDS} | {"now": MONGO_NOW}
+_PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
 _WITH_SLOTS = _PROJECTION | {"slots": 1}
 
 _WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
@@ -253,7 +253,7 @@ class Generations:
         return not self._cache.keys.is_uniform
 
     def is_later(self, key: str, number: int) -> bool:
-        """Return whether the generation of a key's slot has a greater number. key: its name or its hash tag in braces."""
+        """Return whether the generation of a key's slot has a greater number than the given one."""
         tag = key.partition("{")[2].partition("}")[0]
         return self._slots.of(slot_of_tag(tag)) > number
 

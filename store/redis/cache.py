@@ -194,7 +194,7 @@ class Cache:
         self._redis.admission.admit = admit
 
     async def ping(self) -> bool:
-        """Return whether all of the deployment's Redis answers: a part of a cluster may. Raises Unreachable if none does.
+        """Return whether all of the deployment's Redis answers: a part of a cluster may. Raises Unreachable if none.
 
         Afterwards the key names are those of its generation.
         """

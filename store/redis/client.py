@@ -162,9 +162,9 @@ class RedisClient:
         parts = []
         for call in calls:
             keys, evalsha = call.keys, self._evalsha.get(call.name)
-            if keys and not (keys[0].startswith(space) if is_uniform else is_present(keys[0])):
-                if call.name != "SPUBLISH":
-                    raise RedisConnectionError("the key belongs to a former generation of Redis")
+            is_valid = not keys or (keys[0].startswith(space) if is_uniform else is_present(keys[0]))
+            if not is_valid and call.name != "SPUBLISH":
+                raise RedisConnectionError("the key belongs to a former generation of Redis")
             if evalsha is not None:
                 if keys and "{" not in keys[0]:
                     # In a cluster, scripts look whether the whole slot of their keys is on the node, by further names.

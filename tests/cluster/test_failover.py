@@ -19,6 +19,9 @@ from tests.cluster.nodes import OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
 
+IDLE_USERS = 30
+"""Users who read their sessions before and after the failover."""
+
 
 @pytest.fixture
 def cluster() -> Iterator[OwnCluster]:
@@ -48,7 +51,8 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         (places.pair_on(1, 0, 2), False),
         (places.pair_on(2, 1, 0), False),
     }
-    users = [user for pair, _ in pairs for user in pair]
+    idle = [places.user_on(number % 3) for number in range(IDLE_USERS)]
+    users = [*(user for pair, _ in pairs for user in pair), *idle]
     async with servers(settings, _mongo_janitor, 3) as (one, two, late):
         await sign_in((one, two, late), users)
         # This server notices nothing by itself.
@@ -95,17 +99,17 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
             else:
                 assert texts == [f"{number}" for number in range(2, stream.sent + 1)]
         assert late.services.app.store.deployment.generations.number == 2
-        on_others = {user: loads[user] for user in users if places.shard_of(user) != 0 and loads[user]}
-        assert on_others == {}
-        lost = {user for user in users if places.shard_of(user) == 0}
-        assert lost and all(loads[user] for user in lost)
+        for user in idle:
+            await one.all_sessions(user)
+        assert {user for user in loads if loads[user]} == {user for user in users if places.shard_of(user) == 0}
+        assert {loads[user] for user in idle} == {0, 1}
         failed = sum(len(stream.failures) for stream in streams)
     with capsys.disabled():
         print(
-            f"\n3 shards, one failed over: taken over after {taken_over:.2f} s; the others sent 3 messages by {healthy:.2f} s; "
-            f"all sent 3 by {answered:.2f} s; recovery ended after {right:.2f} s; "
-            f"loads on the others 0, on the lost one {sum(loads[UserId(user)] for user in lost)}; "
-            f"{failed} failed requests of users there"
+            f"\none shard of three failed over; seconds until: a replica has taken over {taken_over:.2f}, the others "
+            f"have sent 3 messages each {healthy:.2f}, all have {answered:.2f}, the recovery has ended {right:.2f}; "
+            f"{len(users)} users, loads on the others 0, on the lost one {sum(loads.values())}; failed requests there "
+            f"{failed}"
         )
 
 
@@ -152,7 +156,7 @@ async def test_slots_that_move_around_a_failover_have_nothing_old(
             await asyncio.to_thread(node.run, "CLUSTER", "SETSLOT", slot, "STABLE")
         for user in (after, joining, moving):
             async with asyncio.timeout(60):
-                while "errors" in (found := await api.run(user, "{ totalUnread }")):
+                while "errors" in (found := await api.run(user, "{ totalUnread }")):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             assert found["data"]["totalUnread"] == 1
         assert store.keys.user(joining)[0] != metas[joining]
@@ -194,7 +198,7 @@ async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
         traffic = Traffic([stream])
         # It becomes a replica, under the run id that it had.
         async with asyncio.timeout(60):
-            while (await asyncio.to_thread(former.client.info, "replication"))["role"] != "slave":
+            while (await asyncio.to_thread(former.client.info, "replication"))["role"] != "slave":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         # New servers ask the nodes that the settings name, this one among them.
         async with servers(settings, _mongo_janitor, 1) as (three,):

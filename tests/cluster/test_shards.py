@@ -78,7 +78,7 @@ def _numbers(generations: Generations) -> list[int]:
 
 async def test_a_replaced_shard_starts_over_for_its_slots_alone(mongo: Mongo) -> None:
     one, two = _generations(mongo, may_divide=True), _generations(mongo, may_divide=True)
-    halves = range(0, 9_000), range(9_000, SLOTS)
+    halves = range(9_000), range(9_000, SLOTS)
     for generations in (one, two):
         await generations.admit(_shard("run a", "first", halves[0]))
         await generations.admit(_shard("run b", "second", halves[1]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
@@ -19,7 +21,7 @@ _RANGES = st.lists(st.tuples(_SLOT, _SLOT).map(sorted), max_size=4)
 @settings(max_examples=60, deadline=None)
 def test_slots_have_the_generation_that_began_last_for_them(begun: list[list[list[int]]], probed: list[int]) -> None:
     naive = [1] * SLOTS
-    row = {"gen": 1}
+    row: dict[str, Any] = {"gen": 1}
     for generation, ranges in enumerate(begun, start=2):
         slots = {slot for first, last in ranges for slot in range(first, last + 1)}
         for slot in slots:

@@ -23,10 +23,10 @@ from store.base.errors import failures
 from store.redis.calls import Call
 from store.redis.cluster.failing_nodes import FailingNodes
 from store.redis.cluster.shard_slots import find_addresses, find_members, find_slots, parse_nodes, parse_shard_members
-from store.redis.node import TIMEOUT_SECONDS, RedisNode
-from store.redis.pipeline_connection import PendingCalls
 from store.redis.cluster.slot_map import SlotMap
 from store.redis.cluster.url import Address, ClusterUrl
+from store.redis.node import TIMEOUT_SECONDS, RedisNode
+from store.redis.pipeline_connection import PendingCalls
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.2
@@ -138,7 +138,7 @@ class ClusterNodes:
         return failure
 
     async def list_slots_of(self, member: RedisNode) -> set[int]:
-        """Return the slots of a node's shard, as it and all nodes that answer report them: rather too many than too few.
+        """Return the slots of a node's shard, as it and the nodes that answer report them: not one too few.
 
         These are the slots that the shard owns, those that it owned until less than a minute ago, and those that are
         being moved to or from it. Raises RedisError, OSError if the node does not answer.
@@ -164,7 +164,7 @@ class ClusterNodes:
         return find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
 
     async def find_url(self, key: str) -> str:
-        """Return the URL of the node that owns a key or a channel, as the nodes report now; of another while it is away.
+        """Return the URL of the node that owns a key or a channel, as the nodes report now; of another if it is away.
 
         Raises RedisError, OSError.
         """
