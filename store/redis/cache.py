@@ -110,6 +110,14 @@ class Cache:
             return []
         return await self._backend.run(calls)
 
+    async def run_reachable(self, calls: Sequence[Call]) -> list[Any]:
+        """Return the results of those calls that succeed. Raises Unreachable if none does."""
+        attempted = await self.attempt(calls)
+        results = [result for result in attempted if not isinstance(result, Exception)]
+        if attempted and not results:
+            raise Unreachable(str(attempted[0]))
+        return results
+
     async def attempt_in_background(self, calls: Sequence[Call]) -> list[Any]:
         """Like `attempt`, for work that no request waits for."""
         self._count(-1)

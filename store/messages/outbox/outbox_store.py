@@ -11,7 +11,6 @@ import orjson
 import structlog
 
 from store.base.clock import Clock
-from store.base.errors import Unreachable
 from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_thread
 from store.content_rules.content_flag import ContentFlag
 from store.conversations.group_change import ProposedChange, group_change_from
@@ -312,10 +311,7 @@ class OutboxStore:
         # All in one call, unless the outboxes may be at different nodes.
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
         args = (idle_ms, limit + self._not_understood)
-        attempted = await self._cache.attempt([Call("list_waiting", keys, args) for keys in calls])
-        answers = [answer for answer in attempted if not isinstance(answer, Exception)]
-        if attempted and not answers:
-            raise Unreachable(str(attempted[0]))
+        answers = await self._cache.run_reachable([Call("list_waiting", keys, args) for keys in calls])
         found = [
             self._entry_from(entry.decode(), fields, int(now)) for now, *entries in answers for entry, fields in entries
         ]
