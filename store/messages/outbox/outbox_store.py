@@ -304,11 +304,10 @@ class OutboxStore:
     ) -> list[ReservedMessage | Revision | ThreadNote]:
         """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip.
 
-        Without those that only a later version understands: they stay in the outbox, and delay no others. Partitions on
-        a shard that does not answer are left out.
+        Left out: those that only a later version understands, which stay, and those on a shard that does not answer.
         """
         outboxes = [self._keys.outbox(partition) for partition in partitions]
-        # All in one call, unless the outboxes may be at different nodes.
+        # One call, unless the outboxes may be at different nodes.
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
         args = (idle_ms, limit + self._not_understood)
         answers = await self._cache.run_reachable([Call("list_waiting", keys, args) for keys in calls])
