@@ -1,4 +1,4 @@
-"""The sources of the last released version."""
+"""Fixtures: the sources of the last released version, and processes of this one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.conftest import api, deployments, open_api, other_api, other_process, process
+from tests.store.conftest import store
 from tests.upgrade.released import unpack_released
+
+__all__ = ["api", "deployments", "open_api", "other_api", "other_process", "process", "store"]
 
 
 @pytest.fixture(scope="session")
