@@ -71,23 +71,19 @@ class Keys:
         """True if all slots have the same generation."""
         return self._by_slot is None
 
-    def namespace_of(self, tag: str) -> str:
+    def _namespace_of(self, tag: str) -> str:
         """Return the beginning of the names with a hash tag, which follows in braces."""
         by_slot = self._by_slot
         return self.namespace if by_slot is None else by_slot[crc_hqx(tag.encode(), 0) & _LAST_SLOT]
 
     def _begin(self, tag: str) -> str:
         """Return the beginning of the names with a hash tag, with the tag and the colon after it."""
-        return f"{self.namespace_of(tag)}{{{tag}}}:"
-
-    def namespaces(self) -> set[str]:
-        """Return the beginnings of all present names with a hash tag."""
-        return {self.namespace} if self._by_slot is None else set(self._by_slot)
+        return f"{self._namespace_of(tag)}{{{tag}}}:"
 
     def is_present(self, name: str) -> bool:
         """Return whether a name belongs to the present generation of its slot."""
         space, brace, rest = name.partition("{")
-        return space == self.namespace_of(rest.partition("}")[0]) if brace else name.startswith(self.namespace)
+        return space == self._namespace_of(rest.partition("}")[0]) if brace else name.startswith(self.namespace)
 
     @property
     def epoch(self) -> str:
@@ -145,7 +141,7 @@ class Keys:
         The script derives the others from it, under the same hash tag.
         """
         name = encode_user(user)
-        space = self.namespace if self._by_slot is None else self.namespace_of(f"u:{name}")
+        space = self.namespace if self._by_slot is None else self._namespace_of(f"u:{name}")
         return (f"{space}{{u:{name}}}:meta",)
 
     def of_user(self, user: UserId, name: str) -> str:
@@ -177,13 +173,13 @@ class Keys:
     def head(self, conversation: ConversationId) -> str:
         """Return the key of a conversation's head: the first of `conversation`."""
         partition = partition_of(conversation)
-        space = self.namespace if self._by_slot is None else self.namespace_of(f"p:{partition}")
+        space = self.namespace if self._by_slot is None else self._namespace_of(f"p:{partition}")
         return f"{space}{{p:{partition}}}:head:{conversation}"
 
     def conversation(self, conversation: ConversationId) -> tuple[str, ...]:
         """Return a conversation's keys in the order that `_conversation.lua` expects."""
         partition = partition_of(conversation)
-        space = self.namespace if self._by_slot is None else self.namespace_of(f"p:{partition}")
+        space = self.namespace if self._by_slot is None else self._namespace_of(f"p:{partition}")
         tag = f"{space}{{p:{partition}}}:"
         return (
             f"{tag}head:{conversation}",

@@ -114,18 +114,16 @@ class OwnCluster:
         """Return the number of the shard that has had a slot from the beginning."""
         return next(i for i in range(9) if slot < (i + 1) * SLOTS // len(self.primaries))
 
-    def fail_over(self, number: int) -> ClusterNode:
-        """Kill the primary of a shard, and let its replica take over without a vote. Returns the former primary."""
-        former, promoted = self.primaries[number], self.replicas[number]
-        former.kill()
-        self.replace(number)
-        assert promoted is self.primaries[number]
-        return former
+    def fail_over(self, number: int, *, by_vote: bool = False) -> None:
+        """Kill the primary of a shard, and let its replica take over. by_vote: after the node timeout."""
+        self.primaries[number].kill()
+        self.replace(number, by_vote=by_vote)
 
-    def replace(self, number: int) -> None:
-        """Let the replica of a shard take over without a vote."""
+    def replace(self, number: int, *, by_vote: bool = False) -> None:
+        """Let the replica of a shard take over."""
         former, promoted = self.primaries[number], self.replicas[number]
-        promoted.run("CLUSTER", "FAILOVER", "TAKEOVER")
+        if not by_vote:
+            promoted.run("CLUSTER", "FAILOVER", "TAKEOVER")
         self.primaries[number], self.replicas[number] = promoted, former
         others = [node for i, node in enumerate(self.primaries) if i != number]
         until(lambda: all(_sees_primary(node, promoted) for node in others))

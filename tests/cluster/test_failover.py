@@ -24,9 +24,16 @@ IDLE_USERS = 30
 
 
 @pytest.fixture
-def cluster() -> Iterator[OwnCluster]:
+def by_vote() -> bool:
+    """True: replicas take over after a node timeout of two seconds, as in operation. False: at once."""
+    return False
+
+
+@pytest.fixture
+def cluster(by_vote: bool) -> Iterator[OwnCluster]:
     """Three primaries with a replica each."""
-    with redis_cluster(primaries=3, replicas=3, full_coverage=False) as cluster:
+    timeouts = {"node_timeout_ms": 2_000} if by_vote else {}
+    with redis_cluster(primaries=3, replicas=3, full_coverage=False, **timeouts) as cluster:
         yield cluster
 
 
@@ -35,8 +42,10 @@ def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Set
     return settings_with(redis_url=cluster.url)
 
 
+@pytest.mark.parametrize("by_vote", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_failover_of_one_shard_leaves_the_others_alone(
     cluster: OwnCluster,
+    by_vote: bool,
     settings: Settings,
     _mongo_janitor: MongoClient[Json],
     monkeypatch: pytest.MonkeyPatch,
@@ -70,7 +79,7 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         assert numbers == [1, 1, 1]
 
         began = time.monotonic()
-        await asyncio.to_thread(cluster.fail_over, 0)
+        await asyncio.to_thread(cluster.fail_over, 0, by_vote=by_vote)
         taken_over = time.monotonic() - began
         await traffic.goes_on(3, [stream for stream in streams if stream.is_healthy])
         healthy = time.monotonic() - began
@@ -83,7 +92,8 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
 
         store = one.services.app.store
         assert store.deployment.generations.number == 2
-        assert store.keys.namespaces() == {f"{store.keys.prefix}/1", f"{store.keys.prefix}/2"}
+        namespaces = {user: store.keys.user(user)[0].partition("{")[0] for user in users}
+        assert namespaces == {user: f"{store.keys.prefix}/{2 - bool(places.shard_of(user))}" for user in users}
         # The first call of a server that has noticed nothing may fail.
         await late.run(streams[-1].receiver, "{ totalUnread }")
         for user in users:

@@ -137,6 +137,6 @@ async def read_texts(subscriber: Subscriber, sender: UserId, last: int) -> tuple
 async def check_stored(api: Api, stream: Stream) -> None:
     """Check that all messages of a stream are stored once, in order, and unread for the receiver."""
     texts = [message["content"] for message in await api.history(stream.receiver, stream.conversation)]
-    assert texts == [f"{number}" for number in range(1, stream.sent + 1)]
+    assert texts == [f"{number}" for number in range(1, stream.sent + 1)], (stream, texts)
     assert await api.unread(stream.receiver, stream.conversation) == stream.sent
     assert await api.unread(stream.sender, stream.conversation) == 0
