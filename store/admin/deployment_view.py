@@ -11,6 +11,7 @@ from store.erasure.key_scan import KeyScan
 from store.jobs.job import JobKind, JobState
 from store.presence.cached_record import record_from
 from store.redis.cache import Call
+from store.redis.keys import is_present
 
 _KEYS_PER_READ = 500
 _MOST_EVENTS = 100_000
@@ -72,7 +73,7 @@ async def _presence_keys(source: AdminSource) -> AsyncIterator[list[str]]:
     try:
         async for name in scan.list_keys(ending=keys.presence(_NOBODY)[0].rpartition("}")[2]):
             key = name.decode()
-            if key in seen or not keys.is_present(key):
+            if key in seen or not is_present(keys, key):
                 # Redis may name a key twice. Keys of former generations expire within a day.
                 continue
             seen.add(key)

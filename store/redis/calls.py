@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import hiredis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 
 
@@ -26,6 +27,10 @@ class Script:
     name: str
     source: str
     digest: str
+
+
+class FormerGeneration(RedisConnectionError):
+    """A key is named by a former generation of Redis. Nothing was sent."""
 
 
 ReadScripts = Callable[[bool], Mapping[str, Script]]

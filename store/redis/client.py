@@ -14,15 +14,14 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
 from store.base.errors import Unreachable, translate_errors
 from store.redis.admission import ConnectionAdmission
-from store.redis.calls import Call, ReadScripts, encode_command
+from store.redis.calls import Call, FormerGeneration, ReadScripts, encode_command
 from store.redis.cluster.nodes import ClusterNodes
 from store.redis.cluster.url import parse_cluster_url
-from store.redis.keys import Keys
+from store.redis.keys import Keys, is_present
 from store.redis.node import TIMEOUT_SECONDS, RedisNode
 
 
@@ -157,14 +156,14 @@ class RedisClient:
         return await self._redis.list_slots_of(node) if isinstance(self._redis, ClusterNodes) else ()
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
-        """Return the calls in the Redis protocol. Raises RedisConnectionError if a key is of a former generation."""
-        is_present, is_uniform, space = self._keys.is_present, self._keys.is_uniform, self._keys.namespace
+        """Return the calls in the Redis protocol. Raises FormerGeneration if a key is of one."""
+        is_uniform, space = self._keys.is_uniform, self._keys.namespace
         parts = []
         for call in calls:
             keys, evalsha = call.keys, self._evalsha.get(call.name)
-            is_valid = not keys or (keys[0].startswith(space) if is_uniform else is_present(keys[0]))
+            is_valid = not keys or (keys[0].startswith(space) if is_uniform else is_present(self._keys, keys[0]))
             if not is_valid and call.name != "SPUBLISH":
-                raise RedisConnectionError("the key belongs to a former generation of Redis")
+                raise FormerGeneration("the key belongs to a former generation of Redis")
             if evalsha is not None:
                 if keys and "{" not in keys[0]:
                     # In a cluster, scripts look whether the whole slot of their keys is on the node, by further names.

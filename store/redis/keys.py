@@ -52,6 +52,8 @@ class Keys:
         """The beginning of names without a hash tag; of all names if all slots have the same generation."""
         self._by_slot: Sequence[str] | None = None
         """The beginning of the names of each slot; None if all slots have the same generation."""
+        self.is_uniform = True
+        """True if all slots have the same generation."""
 
     def enter(self, generation: int, by_slot: Sequence[int] | None = None) -> None:
         """Use the names of a generation from now on.
@@ -60,16 +62,12 @@ class Keys:
         """
         # `_user.lua` relies on this form: no prefix contains a slash.
         self.namespace = f"{self.prefix}/{generation}"
+        self.is_uniform = by_slot is None
         if by_slot is None:
             self._by_slot = None
         else:
             names = {number: f"{self.prefix}/{number}" for number in set(by_slot)}
             self._by_slot = [names[number] for number in by_slot]
-
-    @property
-    def is_uniform(self) -> bool:
-        """True if all slots have the same generation."""
-        return self._by_slot is None
 
     def _namespace_of(self, tag: str) -> str:
         """Return the beginning of the names with a hash tag, which follows in braces."""
@@ -79,11 +77,6 @@ class Keys:
     def _begin(self, tag: str) -> str:
         """Return the beginning of the names with a hash tag, with the tag and the colon after it."""
         return f"{self._namespace_of(tag)}{{{tag}}}:"
-
-    def is_present(self, name: str) -> bool:
-        """Return whether a name belongs to the present generation of its slot."""
-        space, brace, rest = name.partition("{")
-        return space == self._namespace_of(rest.partition("}")[0]) if brace else name.startswith(self.namespace)
 
     @property
     def epoch(self) -> str:
@@ -239,3 +232,9 @@ class Keys:
     def broadcast(self) -> str:
         """Return the channel that all servers listen to."""
         return f"{self.prefix}servers"
+
+
+def is_present(keys: Keys, name: str) -> bool:
+    """Return whether a name belongs to the present generation of its slot."""
+    space, brace, rest = name.partition("{")
+    return space == keys._namespace_of(rest.partition("}")[0]) if brace else name.startswith(keys.namespace)

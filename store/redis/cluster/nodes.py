@@ -20,7 +20,7 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from store.base.errors import failures
-from store.redis.calls import Call
+from store.redis.calls import Call, FormerGeneration
 from store.redis.cluster.failing_nodes import FailingNodes
 from store.redis.cluster.shard_slots import find_addresses, find_members, find_slots, parse_nodes, parse_shard_members
 from store.redis.cluster.slot_map import SlotMap
@@ -225,6 +225,10 @@ class ClusterNodes:
             for address, indices, pending in sent:
                 try:
                     found = await pending.replies
+                except FormerGeneration as error:
+                    for i in indices:
+                        replies[i] = error
+                    continue
                 except (RedisError, OSError) as error:
                     self._slots.refresh_soon()
                     if not self._failing.is_away(address):
