@@ -191,10 +191,16 @@ class Deployment:
         try:
             epoch = await self._read_epoch()
         except Unreachable:
+            if not self._cache.is_cluster:
+                raise
             # The shard with the mark is away.
             if number == self.epoch_generation:
                 return
             epoch = f"{self.generations.begun_ms}-{number}"
+        if number != self.generations.number:
+            # A new connection has led to a shard that was replaced.
+            await self._check_redis()
+            return
         self.epoch_generation = number
         if epoch == self.redis_epoch:
             return
