@@ -21,6 +21,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
+    noted  the same, for servers that understand `slots`
     whole  when a server last reached all shards of the cluster
     apart  when all shards were last reached, while a shard has not been for AWAY_AFTER_MS; absent otherwise
     was    when the Redis before was last reached as a whole
@@ -38,7 +39,7 @@ import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
-from store.deployment.slot_generations import SlotGenerations
+from store.deployment.slot_generations import SlotGenerations, is_outdated
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
 from store.mongo.mongo_clock import MONGO_NOW
@@ -61,7 +62,7 @@ _SEEN_INTERVAL_MS = 1_000
 MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
-_FIELDS = ("gen", "run", "runs", "epochs", "begun", "since", "seen", "whole", "apart", "mend", "search")
+_FIELDS = ("gen", "run", "runs", "epochs", "begun", "since", "seen", "noted", "whole", "apart", "mend", "search")
 _PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
 _WITH_SLOTS = _PROJECTION | {"slots": 1}
 
@@ -229,7 +230,10 @@ class Generations:
         partial_since = self._partial_since or time.monotonic()
         self._partial_since = None if is_whole else partial_since
         if now - row.get("seen", 0) > _SEEN_INTERVAL_MS:
-            change["seen"] = MONGO_NOW
+            change |= {"seen": MONGO_NOW, "noted": MONGO_NOW}
+        if is_outdated(row):
+            # From the first write on the field would count again.
+            change |= {"noted": MONGO_NOW, "slots": "$$REMOVE"}
         if is_whole:
             if now - row.get("whole", 0) > _SEEN_INTERVAL_MS:
                 change["whole"] = MONGO_NOW
@@ -337,6 +341,7 @@ class Generations:
             "begun": MONGO_NOW,
             "since": MONGO_NOW,
             "seen": MONGO_NOW,
+            "noted": MONGO_NOW,
             # Keeps the time when Redis was last seen through a generation without Redis.
             "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
         }
@@ -350,6 +355,7 @@ class Generations:
         slots: the stored form of `SlotGenerations` then. replaced: the shard that has another run id now.
         """
         change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
+        change["noted"] = MONGO_NOW
         if replaced is not None:
             change |= {name: {"$literal": value} for name, value in _fields_of_shard(replaced).items()}
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}

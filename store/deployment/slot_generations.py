@@ -3,7 +3,8 @@
 Stored form in the row of the deployment: the field `slots`, a document with `gen`, the generation with which it was
 written, and `starts`: [first slot, generation] of each range of slots, in order. If `gen` is not the row's own
 generation, a whole generation began afterwards, and the field has no meaning: so a server of a version that does not
-know the field can begin one.
+know the field can begin one. Nor has it a meaning if only servers of such a version have run meanwhile: they have used
+the newest generation for all slots.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from store.redis.keys import SLOTS
 
 MOST_RANGES = 1_000
 """Ranges of slots that may have different generations. If there would be more, a generation begins for all slots."""
+
+
+_OLDER_ALONE_MS = 10_000
+
+
+def is_outdated(row: Mapping[str, Any]) -> bool:
+    """Return whether only servers that do not know the field have run lately: they write `seen` without `noted`."""
+    return bool(row.get("seen", 0) - row.get("noted", row.get("seen", 0)) > _OLDER_ALONE_MS)
 
 
 class SlotGenerations:
@@ -36,7 +45,7 @@ class SlotGenerations:
     def from_row(cls, row: Mapping[str, Any]) -> SlotGenerations:
         """Return the state in the row of the deployment."""
         generation, stored = row.get("gen", 0), row.get("slots")
-        if stored is None or stored["gen"] != generation:
+        if stored is None or stored["gen"] != generation or is_outdated(row):
             return cls.equal(generation)
         starts = [(first, number) for first, number in stored["starts"]]
         by_slot: list[int] = []

@@ -123,6 +123,22 @@ async def test_a_server_of_an_earlier_version_ends_the_generations_of_slots(mong
     assert _numbers(generations) == [3, 3, 3]
 
 
+async def test_servers_of_an_earlier_version_alone_end_the_generations_of_slots(mongo: Mongo) -> None:
+    """They have used the newest generation for all slots, and nobody was there to end the others."""
+    generations = _generations(mongo, may_divide=True)
+    await generations.admit(_shard("run a", "first", range(9)))
+    await generations.admit(_shard("run b", "first", range(9)))
+    assert _numbers(generations) == [2, 1, 1]
+    await mongo.update_one("deployment", {"_id": 1}, {"$inc": {"seen": 60_000}})
+    for _ in range(2):
+        generations = _generations(mongo, may_divide=True)
+        await generations.admit(_shard("run b", "first", range(9)))
+        assert _numbers(generations) == [2, 2, 2]
+        row = await generations._read_row()
+        await generations._note_reached(row, is_whole=True)
+    assert "slots" not in await generations._read_row()
+
+
 async def test_too_many_stale_caches_begin_a_generation_for_the_slots_of_users(mongo: Mongo) -> None:
     generations = _generations(mongo, may_divide=True)
     await generations.admit(_shard("run a", "first", range(SLOTS)))
