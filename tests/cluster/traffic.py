@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -76,6 +77,8 @@ class Stream:
     is_healthy: bool
     sent: int = 0
     failures: list[Json] = field(default_factory=list)
+    slowest_seconds: float = 0.0
+    """The longest time that a message took, with all attempts."""
 
     @property
     def conversation(self) -> ConversationId:
@@ -84,12 +87,14 @@ class Stream:
     async def send_one(self) -> None:
         text = f"{self.sent + 1}"
         given = message_input(self.receiver, text, idempotencyKey=f"{self.sender} {text}")
+        began = time.monotonic()
         async with asyncio.timeout(3 * TIMEOUT_SECONDS):
             while "errors" in (response := await self.api.run(self.sender, SEND, input=given)):
                 self.failures.append(response["errors"])
                 assert not self.is_healthy, response["errors"]
                 await asyncio.sleep(0.05)
         self.sent += 1
+        self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - began)
 
 
 class Traffic:
@@ -128,8 +133,10 @@ async def read_texts(subscriber: Subscriber, sender: UserId, last: int) -> tuple
         event = await subscriber.next()
         if event["__typename"] == "CaughtUp" and event["reset"]:
             return texts, True
-        message = event.get("message")
-        if event["__typename"] == "MessageCreated" and message["sender"]["id"] == sender and not _is_empty(message):
+        if event["__typename"] != "MessageCreated":
+            continue
+        message = event["message"]
+        if message["sender"]["id"] == sender and not _is_empty(message):
             texts.append(message["content"])
             if texts[-1] == f"{last}":
                 return texts, False
