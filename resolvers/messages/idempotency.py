@@ -114,13 +114,30 @@ async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fall
         return claim.message
     original = await _find_by_key(app, message)
     if original is None or original.digest is None:
-        stored = None if uses_fallback else await store.claims.find_in_mongo(message.sender, message.key)
+        if uses_fallback:
+            return claim.message
+        undelivered = await _find_undelivered(app, message) if store.deployment.may_redis_lag else None
+        if undelivered is not None:
+            check_same_input(message, undelivered)
+            return undelivered.id
+        stored = await store.claims.find_in_mongo(message.sender, message.key)
         return stored.message if stored is not None and stored.digest == claim.digest else claim.message
     found = Claim(original.id, original.conversation, original.digest, original.seq)
     await store.claims.replace(message.sender, message.key, found)
     if original.digest != claim.digest:
         raise _conflict()
     return original
+
+
+async def _find_undelivered(app: Confab, message: Message) -> Message | None:
+    """Return the message that has a place and the key of a message, and is not delivered yet.
+
+    If one shard of Redis was lost, the claim may have been on it and the outbox on another one. A request that got no
+    answer may have left the message there, to be delivered by any server.
+    """
+    waiting = await app.store.outbox.list_undelivered(message.conversation)
+    same = [each for each in waiting if (each.sender, each.key) == (message.sender, message.key)]
+    return same[0] if same else None
 
 
 async def _find_by_key(app: Confab, message: Message) -> Message | None:

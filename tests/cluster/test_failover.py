@@ -11,10 +11,10 @@ import pytest
 from pymongo import MongoClient
 
 from server.settings import Settings
-from store.base.errors import StoreError
+from store.base.errors import StoreError, Unreachable
 from store.base.ids import UserId
 from store.redis.keys import slot_of_tag, user_tag
-from tests.api.client import Json
+from tests.api.client import SEND, Json, message_input
 from tests.cluster.nodes import OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
@@ -116,8 +116,8 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
     with capsys.disabled():
         print(
             f"\none shard of three failed over; seconds until: a replica has taken over {taken_over:.1f}, all pairs "
-            f"have sent 3 more messages {answered:.1f}, the recovery has ended {right:.1f}; others: no loads, no failed "
-            f"requests, slowest message {slowest:.1f} s; lost shard: {sum(loads.values())} of {len(users)} users "
+            f"have sent 3 more messages {answered:.1f}, the recovery has ended {right:.1f}; others: no loads, no "
+            f"failures, slowest message {slowest:.1f} s; lost shard: {sum(loads.values())} of {len(users)} users "
             f"loaded again, failed requests {failed}"
         )
 
@@ -217,3 +217,29 @@ async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
             assert three.services.app.store.deployment.generations.number == 2
             for api in (one, two, three):
                 await check_stored(api, stream)
+
+
+async def test_an_unanswered_send_is_repeated_without_a_second_message(
+    cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim of its key was on the shard that was lost, and its place is on another one."""
+    places = Places(cluster)
+    sender, receiver = places.pair_on(0, 1, 1)
+    async with servers(settings, _mongo_janitor, 1) as (api,):
+        await sign_in((api,), (sender, receiver))
+        stream = Stream(api, sender, receiver, is_healthy=False)
+        await stream.send_one()
+        delivery = api.services.app.delivery
+
+        async def fail(*_: object, **__: object) -> None:
+            raise Unreachable("the shard is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(delivery, "send", fail)
+            given = message_input(receiver, "2", idempotencyKey=f"{sender} 2")
+            assert "errors" in await api.run(sender, SEND, input=given)
+        await asyncio.to_thread(cluster.fail_over, 0)
+        await stream.send_one()
+        history = await api.history(receiver, stream.conversation)
+        assert [message["content"] for message in history] == ["1", "2"]
+        await check_stored(api, stream)

@@ -306,9 +306,8 @@ class OutboxStore:
 
         Left out: those that only a later version understands, which stay, and those on a shard that does not answer.
         """
-        outboxes = [self._keys.outbox(partition) for partition in partitions]
-        # One call, unless the outboxes may be at different nodes.
-        calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [tuple(outboxes)]
+        outboxes = tuple(self._keys.outbox(partition) for partition in partitions)
+        calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [outboxes]  # one if they are together
         args = (idle_ms, limit + self._not_understood)
         answers = await self._cache.run_reachable([Call("list_waiting", keys, args) for keys in calls])
         found = [
@@ -335,13 +334,14 @@ class OutboxStore:
         return None
 
     async def contains(self, conversation: ConversationId, *messages: MessageId | None) -> bool:
-        """Return whether one of some messages has a place and is not delivered yet.
+        """Return whether one of some messages, of the conversation's partition, is not delivered yet."""
+        return any(message.id in messages for message in await self.list_undelivered(conversation))
 
-        They are in the conversation, or in others of its partition.
-        """
+    async def list_undelivered(self, conversation: ConversationId) -> list[Message]:
+        """Return the messages of the conversation's partition that have a place and are not delivered yet."""
         rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
         found = [self._entry_from("0-0", fields, 0) for _, fields in rows]
-        return any(entry.message.id in messages for entry in found if isinstance(entry, ReservedMessage))
+        return [entry.message for entry in found if isinstance(entry, ReservedMessage)]
 
     def clear_call(self, reserved: ReservedMessage) -> Call:
         """Return the call that deletes a delivered message from the outbox."""
