@@ -1,4 +1,4 @@
-"""What servers of one version have cached and changed, those of the other one read and change."""
+"""Servers of one version read and change what those of the other one have cached and changed."""
 
 from __future__ import annotations
 
