@@ -184,7 +184,7 @@ $(BIN)/python:
 -include web/web.mk
 web:
 
-# Public clients for the tests of docs/clients.md. Without npm, or if it fails, these tests are skipped.
+# Public clients for the tests of docs/clients. Without npm, or if it fails, these tests are skipped.
 CLIENTS := bench/node_modules/.installed
 .PHONY: clients
 clients: $(CLIENTS)

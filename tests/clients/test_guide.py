@@ -28,7 +28,9 @@ from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
 PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms", "searching", "pushing")
-TEXT = (ROOT / "docs" / "clients.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = (DOCS / "clients.md", *sorted(DOCS.glob("clients/*.md")), *sorted(DOCS.glob("features/*.md")))
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 _MISSING = missing()
