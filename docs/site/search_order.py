@@ -20,7 +20,7 @@ from docs.site.navigation import listed
 
 
 def order_search(folder: Path) -> None:
-    """Sort the search index by the navigation, and remove the paths of the reference, which repeat its titles."""
+    """Sort the search index by the navigation, and shorten the paths of the reference: they repeat its titles."""
     settings = (folder / "mkdocs.yml").read_text(encoding="utf-8")
     pages = listed(yaml.safe_load(settings[settings.index("\nnav:") :])["nav"])
     places = {re.sub(r"(^|/)index$", r"\1", page.removesuffix(".md")).rstrip("/"): at for at, page in enumerate(pages)}
@@ -29,7 +29,7 @@ def order_search(folder: Path) -> None:
     content["items"].sort(key=lambda item: places[_page(item)])
     for item in content["items"]:
         if _page(item).startswith("reference/"):
-            item["path"] = []
+            del item["path"][2:]
     index.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
