@@ -19,9 +19,11 @@ from server.settings import Settings, variable
 ROOT = Path(__file__).parents[2]
 OTHERS = {
     *("cd", "cp", "curl", "docker", "git", "helm", "install", "kubectl", "node", "npm", "openssl", "pip"),
-    *("swift", "systemctl", "apollo-ios-cli"),
+    *("swift", "systemctl", "apollo-ios-cli", "ln", "mv", "cat", "grep", "test", "sleep"),
 }
 """Programs that are not ours."""
+
+KEYWORDS = {"{", "}", "for", "do", "done", "break", "if", "then", "else", "fi", "while", "until"}
 
 _MAKE = "\n".join(path.read_text() for path in (ROOT / "Makefile", ROOT / "web" / "web.mk"))
 _TARGETS = set(re.findall(r"^([a-z-]+):", _MAKE, re.MULTILINE))
@@ -63,7 +65,9 @@ def _unknown(words: list[str]) -> Iterator[str]:
         return
     program, *arguments = words
     yield from (word for word in words if word.startswith(_FOLDERS) and not list(ROOT.glob(word.rstrip("/"))))
-    if program in ("{", "}"):
+    if program in KEYWORDS:
+        if program != "for":
+            yield from _unknown(arguments)
         return
     if program.split("/")[-1] == "confab":
         yield from _unknown_to_confab(arguments)
@@ -77,7 +81,7 @@ def _unknown(words: list[str]) -> Iterator[str]:
     if program == "helm":
         yield from _unknown_to_chart(arguments)
     if program == "systemctl":
-        units = [re.sub(r"@\w+$", "@", word) for word in arguments if word.startswith("confab")]
+        units = [re.sub(r"@\S+$", "@", word) for word in arguments if word.startswith("confab")]
         yield from (unit for unit in units if not (ROOT / "deploy" / "systemd" / f"{unit}.service").exists())
 
 

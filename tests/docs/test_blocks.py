@@ -45,6 +45,7 @@ def test_names_in_a_shell_script_exist(block: Block) -> None:
         *("confab chek", "confab check --reparir", "confab search rebild", "make runn", "make bench FOO=1"),
         *("cat deploy/nothing", "python -m servr", "CONFAB_NOTHING=1 confab serve", "sytemctl restart x"),
         *("helm install confab deploy/helm/confab --set image.repo=1", "systemctl restart confab@8001 confab-worker"),
+        "if test -e x; then sytemctl stop y; fi",
     ],
 )
 def test_a_name_that_does_not_exist_is_found(script: str) -> None:
