@@ -98,6 +98,9 @@ DASHBOARDS: dict[str, tuple[str, dict[str, list[Panel]]]] = {
                     "{{instance}}": "confab_worker_lease_remaining_seconds{MINE}",
                 }, "Usually 25 to 40 s. Without it no messages can be sent."),
                 Panel("Versions", "short", {"{{version}}": "count by (version) (confab_info{MINE})"}),
+                Panel("Shared formats", "short", {
+                    "{{instance}} {{of}}": "confab_shared_format{MINE}",
+                }, "Of this process, the oldest of all, and the lowest that processes may have."),
             ],
         },
     ),

@@ -305,9 +305,14 @@ class _WorkspaceView:
         yield [LiveEvent(WorkspaceCaughtUp(workspace, position.tick, reset=True), position)]
 
     async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
-        """Read which channels are followed. Changes during this have events of their own."""
+        """Read which channels are followed. Changes during this have events of their own.
+
+        Also of channels that the user does not see: they are still followed when they become visible.
+        """
         members = self._app.store.channel_rights.members
-        read = partial(members.list_followed, workspace, self._user, self._find_visible(workspace).all())
+        policy = self._subscription.audience(workspace).policy
+        channels = tuple(policy.channels) if policy is not None else ()
+        read = partial(members.list_followed, workspace, self._user, channels)
         seen.followed = await read_patiently(partial(self._app.catch_ups.read, self._user, read))
         seen.visible = self._find_visible(workspace)
 

@@ -29,8 +29,15 @@ async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
     silent_after_ms: a server without a report for this time has ended. Raises StoreError.
     """
     store, now_ms = source.store, source.store.clock.now_ms()
-    ring = await store.deployment.worker_numbers.list_ring()
-    view: View = {"processes_with_a_worker_number": len(ring), "servers": NOT_KNOWN, "redis": source.redis_view()}
+    formats = await store.deployment.formats.list_alive()
+    view: View = {
+        "processes_with_a_worker_number": len(formats),
+        "processes_by_shared_format": {
+            str(number): count for number, count in sorted(Counter(formats.values()).items())
+        },
+        "servers": NOT_KNOWN,
+        "redis": source.redis_view(),
+    }
     if not source.has_redis:
         return view
     times = await store.server_times.read()
@@ -50,6 +57,7 @@ async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
         {
             "server": server,
             "is_alive": server in alive,
+            "shared_format": formats.get(server),
             "last_report_at": time_text(heard.heard_ms),
             "has_reported_its_end": heard.has_ended,
             "connected_devices": devices.pop(server, 0),

@@ -104,6 +104,17 @@ class SharedFormats:
                 "release after the other (docs/upgrading.md)."
             )
 
+    @property
+    def used(self) -> int:
+        """The lowest format that servers may have, as far as this process has read it."""
+        return self._minimum
+
+    async def list_alive(self) -> dict[str, int]:
+        """Return the formats of all processes with a lease, by their names. Raises Unreachable."""
+        alive = {"$expr": {"$gt": ["$until", MONGO_NOW]}}
+        leases = await self._mongo.find(self._leases, alive, projection={"owner": 1, "format": 1})
+        return {lease["owner"]: format_of(lease) for lease in leases}
+
     async def check_running(self) -> None:
         """Read the formats while serving. Calls `on_incompatible` if this process is too old. Raises Unreachable.
 

@@ -32,6 +32,8 @@ class RunPlan:
     patience: float = 40.0
     """Seconds after the load until everything has to be right."""
     workspaces: int = 2
+    changes_rights: bool = True
+    """False: nobody joins or leaves workspaces, and no rights in channels change."""
 
     @property
     def people(self) -> int:

@@ -49,7 +49,7 @@ LATEST_END = 130.0
 
 
 Meanwhile = Callable[[FaultyServers], Awaitable[None]]
-"""What happens to the servers of a run, instead of faults. The load ends when it returns."""
+"""Changes the servers of a run, in place of faults. The load ends when it returns."""
 
 
 async def run_chaos(
@@ -87,6 +87,7 @@ async def run_chaos(
                 load = LoadState(tally, servers, http, [f"u{n}" for n in range(plan.people)], history)
                 load.reach = min(1.0, plan.seconds / 60)
                 load.skew = max(clocks) - min(clocks)
+                load.changes_rights = plan.changes_rights
                 run = _Run(databases, database, load, plan, meanwhile)
                 try:
                     await run.carry_out()

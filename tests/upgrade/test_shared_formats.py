@@ -1,4 +1,4 @@
-"""Whoever changes a form that servers share decides how old and new servers work together, and writes it down."""
+"""A change of a form that servers share is written down, with the reason why old and new servers work together."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from subscriptions.realtime.events.watched import WatchedMessage
 _log = structlog.get_logger()
 
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading a form of a later version may raise."""
+"""Exceptions that reading a form of a later version may raise."""
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,

@@ -16,7 +16,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.conversations.conversation import Member
 from store.mongo.collections import CHANNELS, MEMBERS, WORKSPACES, member_row_id, workspace_row_id
 from store.workspaces.permissions import Permission
-from store.workspaces.policy import ChannelKind
+from store.workspaces.policy import ChannelKind, Overwrites
 from subscriptions.realtime.events.base import Event
 from subscriptions.realtime.events.shared import WorkspaceUpdate
 from subscriptions.realtime.mailboxes import Mailbox, Position
@@ -208,6 +208,20 @@ async def test_activity_of_followed_channels_comes_once_a_second_with_the_last_o
     assert (await follower.next())["writeSeq"] == 6
     await unfollowing.expect_no_event()
     await follower.expect_no_event()
+
+
+async def test_a_followed_channel_that_becomes_visible_again_shows_its_activity(
+    api: Api, other_api: Api, workspace: SampleChannels
+) -> None:
+    await follow(workspace, workspace.other, workspace.general)
+    await workspace.overwrite(workspace.general, workspace.other, Permission.VIEW_CHANNEL)
+    follower, _ = await live(other_api, workspace.other, workspace.id)
+    await api.send(workspace.member, workspace.general, "hidden")
+    await workspace.change_channel(workspace.general, overwrites=Overwrites({}, {}))
+    await tell(api, workspace, channels=(workspace.general,), changes_rights=True)
+    assert (await follower.next())["__typename"] == "ChannelChanged"
+    await api.send(workspace.member, workspace.general, "shown")
+    assert (await follower.next())["__typename"] == "ChannelActivity"
 
 
 async def test_following_begins_and_ends_on_open_subscriptions(

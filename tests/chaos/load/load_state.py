@@ -60,6 +60,8 @@ class LoadState:
     """Seconds until a device gives up a request."""
     reach: float = 1.0
     """The share of its duration in a long run that a disturbance of a device has."""
+    changes_rights: bool = True
+    """False: what users see in workspaces stays as it is."""
     groups: dict[str, GroupState] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
     """Groups with FULL history."""

@@ -21,6 +21,8 @@ _WEIGHTS = {
     "create_channel": 0.3, "disturb": 3,
 }  # fmt: skip
 CHANGES = ("send", "leave_or_join", "hide_or_show", "change_roles", "change_staff", "follow", "look", "archive")
+_OF_RIGHTS = {"leave_or_join", "hide_or_show", "change_roles", "change_staff", "archive"}
+"""Changes of what users may see or do."""
 _MOST_CHANNELS = 7
 
 # Another one may have changed the actor's rights just before.
@@ -47,9 +49,12 @@ class MemberActor:
 
     async def act(self, until: LoadEnd, pause: float, first: str) -> None:
         """Act until the load ends, with pauses of that many seconds on average."""
-        await self.do(first)
+        left_out = set() if self.load.changes_rights else _OF_RIGHTS
+        weights = {name: weight for name, weight in _WEIGHTS.items() if name not in left_out}
+        if first in weights:
+            await self.do(first)
         while await until.rest(self.rng, pause):
-            await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
+            await self.do(self.rng.choices(list(weights), list(weights.values()))[0])
 
     async def do(self, name: str) -> None:
         """Carry out one action by its name."""
