@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from store.redis.cluster.url import Address
+
+AWAY_AFTER_SECONDS = 2.0
+"""Time for which no connection to a node can be opened, until calls to it fail at once. Others would wait with them:
+the calls of one caller, and the messages of a batch."""
+
+AWAY_AFTER_SILENCE_SECONDS = 5.0
+"""The same for a node that is connected and does not answer: it may be busy."""
 
 _FORGOTTEN_AFTER_SECONDS = 3.0
 """Time after the last failure from which on a node gets calls again. Nodes are pinged once a second."""
@@ -13,17 +21,18 @@ _FORGOTTEN_AFTER_SECONDS = 3.0
 class FailingNodes:
     """Knows since when nodes have been failing. Costs nothing while all nodes answer."""
 
-    def __init__(self, away_after_seconds: float) -> None:
-        """Begin without failures. away_after_seconds: a node that fails for this time is away."""
-        self._away_after_seconds = away_after_seconds
-        self._failing: dict[Address, tuple[float, float]] = {}
-        """The times of the first and the last failure since the last answer, by `time.monotonic`."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without failures. clock: seconds."""
+        self._clock = clock
+        self._failing: dict[Address, tuple[float, float, float]] = {}
+        """The times of the first and the last failure since the last answer, and the time until the node is away."""
 
-    def note_failure(self, address: Address) -> None:
-        """Note that a node did not answer, or that no connection to it could be opened."""
-        now = time.monotonic()
-        first, last = self._failing.get(address, (now, now))
-        self._failing[address] = (now if now - last > _FORGOTTEN_AFTER_SECONDS else first, now)
+    def note_failure(self, address: Address, *, is_silent: bool = False) -> None:
+        """Note that calls to a node failed. is_silent: it has not answered yet, and may do so."""
+        now = self._clock()
+        first, last, _ = self._failing.get(address, (now, now, 0.0))
+        allowed = AWAY_AFTER_SILENCE_SECONDS if is_silent else AWAY_AFTER_SECONDS
+        self._failing[address] = (now if now - last > _FORGOTTEN_AFTER_SECONDS else first, now, allowed)
 
     def note_answer(self, address: Address) -> None:
         """Note that a node has answered."""
@@ -35,5 +44,6 @@ class FailingNodes:
         times = self._failing.get(address) if self._failing else None
         if times is None:
             return False
-        now = time.monotonic()
-        return now - times[0] > self._away_after_seconds and now - times[1] < _FORGOTTEN_AFTER_SECONDS
+        first, last, allowed = times
+        now = self._clock()
+        return now - first > allowed and now - last < _FORGOTTEN_AFTER_SECONDS

@@ -3,7 +3,7 @@
 The calls of one caller go to all nodes concerned at the same time, and the replies come back in the order of the calls.
 A node executes nothing of a call that it refuses because it does not own the key (MOVED, ASK) or cannot answer now
 (TRYAGAIN, CLUSTERDOWN). Such calls, and calls for which no connection could be opened, are repeated until the timeout.
-All other failures concern the calls to that node only. After a node has failed for two seconds, calls to it fail at
+All other failures concern the calls to that node only. After a node has failed for some seconds, calls to it fail at
 once, until it answers a `ping` again or another node has its slots.
 """
 
@@ -35,10 +35,6 @@ _LONGEST_PAUSE_SECONDS = 0.2
 _MAX_IMMEDIATE_REDIRECTS = 3
 """Number of times that redirected calls are repeated without a pause."""
 
-_AWAY_AFTER_SECONDS = 2.0
-"""Time for which a node fails until calls to it fail at once. Others would wait with them: the calls of one caller, and
-the messages of a batch."""
-
 _MOST_DRAWS = 20
 """Number of times that a node is drawn until one is found that is not away."""
 
@@ -66,7 +62,7 @@ class ClusterNodes:
         self._nodes: dict[Address, RedisNode] = {}
         self._slots = SlotMap(lambda: {*self._nodes, *self._url.seeds}, self._node, self._leave_others)
         self._leaving: set[asyncio.Task[None]] = set()
-        self._failing = FailingNodes(_AWAY_AFTER_SECONDS)
+        self._failing = FailingNodes()
 
     @property
     def queued(self) -> int:
@@ -134,7 +130,7 @@ class ClusterNodes:
             return None
         if not isinstance(failure, RedisError | OSError):
             raise failure
-        self._failing.note_failure(address)
+        self._failing.note_failure(address, is_silent=isinstance(failure, RedisTimeoutError))
         return failure
 
     async def list_slots_of(self, member: RedisNode) -> set[int]:
@@ -233,7 +229,7 @@ class ClusterNodes:
                     self._slots.refresh_soon()
                     if not self._failing.is_away(address):
                         # Otherwise it was not asked.
-                        self._failing.note_failure(address)
+                        self._failing.note_failure(address, is_silent=isinstance(error, RedisTimeoutError))
                         failures["redis"] += 1
                     for i in indices:
                         redirected.pop(i, None)
