@@ -110,7 +110,7 @@ async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_passed_over(ap
 async def test_an_unknown_question_is_answered_at_once(api: Api, other_api: Api) -> None:
     calls, server = api.services.app.bus.calls, other_api.services.app.hub.server
     with pytest.raises(Unreachable, match="does not know such questions"):
-        await calls.ask(server, {"later": 1}, timeout_seconds=3600)
+        await calls.ask(server, {"later": 1}, timeout_seconds=20)
 
 
 MESSAGE = {"i": "7", "c": "g_1", "u": "anna", "k": "T", "t": "text", "s": 3, "n": 3}
