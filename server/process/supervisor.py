@@ -38,8 +38,9 @@ class Timing:
     """From SIGTERM until a worker that has not ended is killed."""
     silence: float = 30.0
     """A worker that reports nothing for this time is killed: its event loop does not run."""
-    start: float = 120.0
-    """Time for a replacement to become ready during a rolling restart."""
+    start: float = 180.0
+    """The same for a worker that has not served yet: loading code takes long on a busy machine. A rolling restart waits
+    this long until a replacement serves."""
     stable: float = 60.0
     """A worker that ended after this time or later is replaced at once."""
     first_pause: float = 1.0
@@ -130,8 +131,9 @@ class Worker:
         now = time.monotonic()
         if self._stopped is not None and now > self._stopped + self._timing.stop:
             return f"it still ran {self._timing.stop:g} s after SIGTERM"
-        if self._stopped is None and now > self._heard + self._timing.silence:
-            return f"it reported nothing for {self._timing.silence:g} s"
+        silence = self._timing.silence if self.is_ready else self._timing.start
+        if self._stopped is None and now > self._heard + silence:
+            return f"it reported nothing for {silence:g} s"
         return None
 
 
