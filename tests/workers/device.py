@@ -32,7 +32,14 @@ _TRIES = 200
 
 
 class Refused(Exception):
-    """Raised when the API answered with an error that is final."""
+    """Raised when the API answered with an error."""
+
+    def __init__(self, error: Any) -> None:
+        extensions = error["extensions"]
+        super().__init__(str(error))
+        self.code = str(extensions["code"])
+        self.is_retryable = bool(extensions.get("retryable"))
+        self.retry_after_ms = int(extensions.get("retryAfterMs", 0))
 
 
 class Device:
@@ -75,7 +82,7 @@ class Device:
         async with asyncio.timeout(PATIENCE):
             payload = await answer
         if "errors" in payload:
-            raise Refused(str(payload["errors"]))
+            raise Refused(payload["errors"][0])
         (value,) = payload["data"].values()
         return value
 
@@ -154,7 +161,7 @@ async def connected(server: ServerProcess, *users: str) -> AsyncIterator[list[De
 async def send(client: httpx.AsyncClient, to: str, content: str) -> int:
     """Send a message by HTTP, and repeat that with the same key until it is answered. Returns the number of tries.
 
-    Raises Refused if the answer is an error that is final.
+    Raises Refused if the answer is an error that is final, and TimeoutError.
     """
     variables = {"input": {"toUserId": to, "content": content, "idempotencyKey": content}}
     for number in range(_TRIES):
@@ -163,7 +170,8 @@ async def send(client: httpx.AsyncClient, to: str, content: str) -> int:
             answer = orjson.loads(response.content)
             if "errors" not in answer:
                 return number + 1
-            if not answer["errors"][0]["extensions"].get("retryable"):
-                raise Refused(str(answer))
+            refused = Refused(answer["errors"][0])
+            if not refused.is_retryable:
+                raise refused
         await asyncio.sleep(_PAUSE_SECONDS)
-    raise Refused(f"{content} was not sent in {_TRIES} tries")
+    raise TimeoutError(f"{content} was not sent in {_TRIES} tries")

@@ -14,7 +14,7 @@ from server.embedded import ports
 from tests.processes import ServerProcess
 from tests.waiting import wait_for
 from tests.workers.conftest import ServeWorkers
-from tests.workers.device import PATIENCE, Device, connected, send
+from tests.workers.device import PATIENCE, SEND, Device, connected, send
 from tests.workers.processes import is_running, log_lines, worker_pids
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -100,10 +100,11 @@ async def test_workers_end_in_order_when_their_supervisor_is_killed(serve_worker
 
 
 async def test_options_of_the_command_are_settings_of_the_workers(serve_workers: ServeWorkers) -> None:
-    create = 'mutation { createUpload(input: {filename: "a.txt", sizeBytes: 3}) { url } }'
-    async with serve_workers(2) as server, server.client("alice", timeout=PATIENCE) as client:
-        answer = (await client.post("/graphql", json={"query": create})).json()
-        assert answer["data"]["createUpload"]["url"].startswith(f"{server.url}/files/")
+    create = 'mutation { createUpload(input: {filename: "a.txt", sizeBytes: 3, conversationId: "%s"}) { url } }'
+    async with serve_workers(2) as server, connected(server, "alice", "bob") as (alice, _):
+        message = (await alice.ask(SEND, input={"toUserId": "bob", "content": "hello"}))["message"]
+        upload = await alice.ask(create % message["conversationId"])
+        assert upload["url"].startswith(f"{server.url}/files/")
 
 
 async def until_logged(server: ServerProcess, event: str, count: int = 1) -> None:
