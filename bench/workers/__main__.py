@@ -28,7 +28,7 @@ from server.embedded import EmbeddedServers
 from tests.workers.processes import serving_workers
 
 _IDLE_SECONDS = 5.0
-_WARM_RATE, _WARM_SECONDS = 100.0, 3.0
+_WARM_RATE, _WARM_SECONDS = 40.0, 4.0
 _PAUSE_SECONDS = 0.5
 _KEEPS_UP = 0.95
 

@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from server.errors import CommandError
-from server.process.interpreter_tuning import tune_interpreter
-from server.settings import Settings, variable
+from server.settings import Settings, load_settings, variable
 
 if TYPE_CHECKING:
     import uvicorn
@@ -95,6 +94,7 @@ def serve(
     `on_ready` is called once the server answers requests. `check` is called repeatedly: an exception from it stops the
     server and is raised from here. Raises CommandError if the application does not start.
     """
+    from server.process.interpreter_tuning import tune_interpreter
     from server.process.uvicorn_server import EventDrivenServer
     from server.process.worker_process import ignore_repeated_signal
 
@@ -115,20 +115,25 @@ def serve_with_workers(
     CommandError if a process ends before any has answered.
     """
     from server.process.supervisor import Supervisor, Timing
-    from server.process.worker_process import run_worker
 
     # Options of the command line are settings of the workers too. Each needs a port for metrics.
     os.environ[variable("host")], os.environ[variable("port")] = settings.host, str(settings.port)
     os.environ.setdefault(variable("metrics_port_count"), str(workers))
-    config = _config(factory, settings)
     timing = Timing(stop=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS + _RELEASE_SECONDS)
 
     async def supervise() -> bool:
-        return await Supervisor(partial(run_worker, config, sock), workers, timing, on_ready).run()
+        return await Supervisor(partial(_serve_as_worker, factory, sock), workers, timing, on_ready).run()
 
     with contextlib.closing(sock):
         if not asyncio.run(supervise()):
             raise CommandError(_NOT_STARTED)
+
+
+def _serve_as_worker(factory: str, sock: socket.socket, reports: socket.socket) -> None:
+    """Serve in a process that a supervisor has started. Only workers load the application: it takes much memory."""
+    from server.process.worker_process import run_worker
+
+    run_worker(_config(factory, load_settings()), sock, reports)
 
 
 def _config(app: ASGIApp | str, settings: Settings) -> uvicorn.Config:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from server.process.worker_process import READY
+ALIVE, READY = b".", b"r"
+"""Reports of a worker: its event loop runs; it accepts connections, and its databases have answered."""
 
 _spawn = multiprocessing.get_context("spawn")
 

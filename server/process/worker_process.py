@@ -13,13 +13,11 @@ import structlog
 import uvicorn
 
 from server.observability.health import READINESS_STATE, Check
+from server.process.supervisor import ALIVE, READY
 from server.process.uvicorn_server import EventDrivenServer
 
 BEAT_SECONDS = 1.0
 """Interval at which a worker reports that its event loop runs."""
-
-ALIVE, READY = b".", b"r"
-"""Reports of a worker: its event loop runs; it accepts connections, and its databases have answered."""
 
 _log = structlog.get_logger(__name__)
 
