@@ -101,7 +101,7 @@ class Worker:
             self._read_reports()
             reason = self._reason_to_kill()
             if reason is not None:
-                log.error("worker_killed", worker=self.pid, reason=reason)
+                log.error("server_process_killed", pid=self.pid, reason=reason)
                 self.kill()
                 await asyncio.to_thread(self._process.join)
             else:
@@ -230,7 +230,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             if not is_ready:
-                log.error("restart_stopped", worker=replacement.pid, reason="it did not become ready")
+                log.error("restart_stopped", pid=replacement.pid, reason="it did not become ready")
                 replacement.stop()
                 return
             if worker.exit_code is not None:
@@ -241,12 +241,14 @@ class Supervisor:
             worker.stop()
             await worker.until_ended()
             _log_replacement(worker, replacement)
-        log.info("workers_replaced")
+        log.info("server_processes_replaced")
 
 
 def _log_end(worker: Worker, **fields: float) -> None:
-    log.error("worker_ended", worker=worker.pid, exit_code=worker.exit_code, age_seconds=round(worker.age, 1), **fields)
+    log.error(
+        "server_process_ended", pid=worker.pid, exit_code=worker.exit_code, age_seconds=round(worker.age, 1), **fields
+    )
 
 
 def _log_replacement(worker: Worker, replacement: Worker) -> None:
-    log.info("worker_replaced", worker=worker.pid, replacement=replacement.pid)
+    log.info("server_process_replaced", pid=worker.pid, replacement=replacement.pid)

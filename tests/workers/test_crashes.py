@@ -65,15 +65,15 @@ async def test_no_send_fails_and_no_event_is_missed_while_workers_are_replaced(
         before = worker_pids(server.pid)
         if number == signal.SIGKILL:
             os.kill(before[0], number)
-            await until_logged(server, "worker_replaced")
+            await until_logged(server, "server_process_replaced")
         else:
             os.kill(server.pid, number)
-            await until_logged(server, "workers_replaced")
+            await until_logged(server, "server_processes_replaced")
             assert not set(worker_pids(server.pid)) & set(before)
         await traffic.until_more(10)
         await traffic.stop()
         await until_received(devices, traffic.contents)
-        ends = [line["exit_code"] for line in log_lines(server, "worker_ended")]
+        ends = [line["exit_code"] for line in log_lines(server, "server_process_ended")]
         assert ends == ([-number] if number == signal.SIGKILL else [])
 
 

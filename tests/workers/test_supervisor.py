@@ -57,8 +57,8 @@ async def test_a_killed_worker_is_replaced_and_the_others_go_on(tmp_path: Path) 
             os.kill(first, signal.SIGKILL)
             await until(lambda: first not in pids(supervisor) and serving(supervisor, 2))
             assert pids(supervisor)[0] == second
-    (end,) = [line for line in logs if line["event"] == "worker_ended"]
-    assert (end["worker"], end["exit_code"], end["replaced_in_seconds"]) == (first, -signal.SIGKILL, 0.01)
+    (end,) = [line for line in logs if line["event"] == "server_process_ended"]
+    assert (end["pid"], end["exit_code"], end["replaced_in_seconds"]) == (first, -signal.SIGKILL, 0.01)
 
 
 async def test_pauses_grow_while_replacements_fail_at_their_start(tmp_path: Path) -> None:
@@ -67,11 +67,11 @@ async def test_pauses_grow_while_replacements_fail_at_their_start(tmp_path: Path
             first, second = pids(supervisor)
             (tmp_path / "broken").touch()
             os.kill(first, signal.SIGKILL)
-            await until(lambda: [line["event"] for line in logs].count("worker_ended") >= 5)
+            await until(lambda: [line["event"] for line in logs].count("server_process_ended") >= 5)
             assert second in pids(supervisor)
             (tmp_path / "broken").unlink()
             await until(lambda: serving(supervisor, 2))
-    ends = [line for line in logs if line["event"] == "worker_ended"]
+    ends = [line for line in logs if line["event"] == "server_process_ended"]
     assert [line["replaced_in_seconds"] for line in ends[:5]] == [0.01, 0.02, 0.04, 0.04, 0.04]
     assert {line["exit_code"] for line in ends[1:]} == {FAILURE}
 
@@ -82,14 +82,14 @@ async def test_a_worker_that_ran_for_long_is_replaced_without_a_pause(tmp_path: 
             first, _ = pids(supervisor)
             os.kill(first, signal.SIGKILL)
             await until(lambda: first not in pids(supervisor) and serving(supervisor, 2))
-    assert [line["replaced_in_seconds"] for line in logs if line["event"] == "worker_ended"] == [0.0]
+    assert [line["replaced_in_seconds"] for line in logs if line["event"] == "server_process_ended"] == [0.0]
 
 
 async def test_stopping_does_not_wait_for_the_end_of_a_pause(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path), timing=Timing(stop=30.0, first_pause=3600.0)) as supervisor:
             os.kill(pids(supervisor)[0], signal.SIGKILL)
-            await until(lambda: "worker_ended" in [line["event"] for line in logs])
+            await until(lambda: "server_process_ended" in [line["event"] for line in logs])
     assert len((tmp_path / "started").read_text().split()) == 2
 
 
@@ -100,7 +100,7 @@ async def test_the_first_failure_before_anything_served_stops_everything(tmp_pat
         async with asyncio.timeout(PATIENCE):
             assert not await supervisor.run()
     assert supervisor.workers == []
-    assert [line["event"] for line in logs] == ["worker_ended"]
+    assert [line["event"] for line in logs] == ["server_process_ended"]
     assert len((tmp_path / "started").read_text().split()) <= 3
 
 
@@ -111,7 +111,7 @@ async def test_a_worker_whose_event_loop_does_not_run_is_replaced(tmp_path: Path
             first, _ = pids(supervisor)
             os.kill(first, signal.SIGSTOP)
             await until(lambda: first not in pids(supervisor) and serving(supervisor, 2))
-    assert [line["worker"] for line in logs if line["event"] == "worker_killed"] == [first]
+    assert [line["pid"] for line in logs if line["event"] == "server_process_killed"] == [first]
 
 
 async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         target = partial(serve_in_spite_of_sigterm, tmp_path)
         async with supervised(target, count=1, timing=Timing(stop=0.3)) as supervisor:
             (worker,) = pids(supervisor)
-    assert [(line["event"], line["worker"]) for line in logs] == [("worker_killed", worker)]
+    assert [(line["event"], line["pid"]) for line in logs] == [("server_process_killed", worker)]
 
 
 async def test_a_restart_replaces_every_worker_and_always_leaves_enough(tmp_path: Path) -> None:
@@ -134,13 +134,13 @@ async def test_a_restart_replaces_every_worker_and_always_leaves_enough(tmp_path
             def is_over() -> bool:
                 nonlocal fewest
                 fewest = min(fewest, sum(worker.is_ready for worker in supervisor.workers))
-                return "workers_replaced" in [line["event"] for line in logs]
+                return "server_processes_replaced" in [line["event"] for line in logs]
 
             await until(is_over)
             assert fewest == 2
             assert not set(pids(supervisor)) & set(before)
             assert serving(supervisor, 2)
-    assert [line["worker"] for line in logs if line["event"] == "worker_replaced"] == before
+    assert [line["pid"] for line in logs if line["event"] == "server_process_replaced"] == before
     assert len((tmp_path / "started").read_text().split()) == 4
 
 
@@ -154,7 +154,7 @@ async def test_a_restart_whose_replacement_fails_leaves_the_workers(tmp_path: Pa
             assert pids(supervisor) == before
             (tmp_path / "broken").unlink()
             supervisor.restart()
-            await until(lambda: "workers_replaced" in [line["event"] for line in logs])
+            await until(lambda: "server_processes_replaced" in [line["event"] for line in logs])
             assert not set(pids(supervisor)) & set(before)
 
 
@@ -168,7 +168,9 @@ async def test_a_worker_that_dies_during_a_restart_is_replaced_once(tmp_path: Pa
             os.kill(before[0], signal.SIGKILL)
             await until(lambda: before[0] not in pids(supervisor))
             (tmp_path / "slow").unlink()
-            await until(lambda: "workers_replaced" in [line["event"] for line in logs] and serving(supervisor, 2))
+            await until(
+                lambda: "server_processes_replaced" in [line["event"] for line in logs] and serving(supervisor, 2)
+            )
             assert not set(pids(supervisor)) & set(before)
 
 
