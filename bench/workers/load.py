@@ -1,4 +1,4 @@
-"""The load process of `bench.workers`: clients whose connections can be told apart by their local ports."""
+"""The load process of `bench.workers`: it names the local ports of its connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.suite.load_worker import Answer, Load
 
 
 class WorkersLoad(Load):
-    """Also tells the local ports of connections, and groups clients."""
+    """Also returns the local ports of connections, and groups clients."""
 
     async def ports(self, *, clients: str, listeners: str) -> Answer:
         """Return the local ports of a group of clients, and of a group of listeners."""

@@ -57,7 +57,7 @@ class Worker:
         self.early_ends = early_ends
         self.is_ready = False
         self.is_needed = is_needed
-        """Whether another one has to be started when it ends."""
+        """True if another one has to be started when it ends."""
         self._timing = timing
         self._reports, for_worker = socket.socketpair()
         self._reports.setblocking(False)
@@ -144,7 +144,7 @@ class Supervisor:
     def __init__(self, target: Target, count: int, timing: Timing, on_ready: Callable[[], None]) -> None:
         """Start nothing yet. `on_ready` is called once, when all workers of the start serve."""
         self.workers: list[Worker] = []
-        """Those that run, the oldest first."""
+        """Running workers, the oldest first."""
         self._target = target
         self._count = count
         self._timing = timing
