@@ -161,9 +161,9 @@ class Supervisor:
         Call it in the main thread. All workers have ended when it returns.
         """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop)
-        loop.add_signal_handler(signal.SIGHUP, self.restart)
+        handlers = {signal.SIGINT: self.stop, signal.SIGTERM: self.stop, signal.SIGHUP: self.restart}
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 for _ in range(self._count):
@@ -172,6 +172,8 @@ class Supervisor:
         finally:
             for worker in self.workers:
                 worker.kill()
+            for number in handlers:
+                loop.remove_signal_handler(number)
         return not self._failed
 
     def stop(self) -> None:
