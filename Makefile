@@ -119,6 +119,7 @@ docs: docs-build
 docs-build: $(VENV)/installed-docs
 	@$(BIN)/python -m docs.site.prepare .cache/site
 	@$(BIN)/zensical build --strict --config-file .cache/site/mkdocs.yml > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
+	@$(BIN)/python -m docs.site.search_order .cache/site
 	@mkdir -p build && rm -rf build/site && cp -r .cache/site/html build/site
 	@echo "Built build/site. Any web server can serve this folder."
 
@@ -184,7 +185,7 @@ $(BIN)/python:
 -include web/web.mk
 web:
 
-# Public clients for the tests of docs/clients.md. Without npm, or if it fails, these tests are skipped.
+# Public clients for the tests of docs/clients. Without npm, or if it fails, these tests are skipped.
 CLIENTS := bench/node_modules/.installed
 .PHONY: clients
 clients: $(CLIENTS)

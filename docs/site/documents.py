@@ -28,6 +28,9 @@ OUTSIDE = {
 REPLACED = {"README.md": "start.md", "docs/adr": "adr/index.md", "docs/contract.graphql": "reference/schema/index.md"}
 """Pages that stand for files and folders which are no pages."""
 
+UNSEARCHED = ("docs/adr/", "CHANGELOG.md", "CODE_OF_CONDUCT.md")
+"""Beginnings of the paths of documents that the search leaves out. The list of decisions is in the search."""
+
 _IMAGES = {".webp", ".svg", ".png"}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|!?\[[^\[\]]*\]\([^()]*\))*)\]\(([^()\s]+)\)")
 _ITEM = re.compile(r"( *)([-*]|\d+\.) +(?=\S)")
@@ -85,7 +88,8 @@ class Documents:
             _LINK.sub(lambda link: self._relinked(link, document, page), line) if is_prose else line
             for line, is_prose in outside_fences(text)
         ]
-        return with_wide_lists("\n".join(lines)) + "\n"
+        head = "---\nsearch:\n  exclude: true\n---\n\n" if document.startswith(UNSEARCHED) else ""
+        return head + with_wide_lists("\n".join(lines)) + "\n"
 
     def _relinked(self, link: re.Match[str], document: str, page: str) -> str:
         image, text, target = link.groups()

@@ -144,7 +144,9 @@ class Pages:
         if isinstance(definition, ast.TypeExtensionNode):
             lines = [f"### {name}, continued", "", f"Further fields of {self._link(name)}.", ""]
         else:
-            lines = [f"### {name} {{ #type-{name.lower()} }}", "", f"*{kind}*", ""]
+            # Nobody searches for the types between a list and its entries.
+            search = " data-search-exclude" if re.search(r"(Connection|Edge)$", name) else ""
+            lines = [f"### {name} {{ #type-{name.lower()}{search} }}", "", f"*{kind}*", ""]
         description = _description(definition)
         if description:
             lines += [description, ""]

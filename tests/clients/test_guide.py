@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -28,7 +30,9 @@ from tests.clients.programs import GUIDE, ROOT, ProgramResult, Workshop, missing
 from tests.server.served_app import serving_app
 
 PROGRAMS = ("signing_in", "ids", "socket", "plain", "sse", "apollo", "urql", "relay", "storms", "searching", "pushing")
-TEXT = (ROOT / "docs" / "clients.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = (DOCS / "clients.md", *sorted(DOCS.glob("clients/*.md")), *sorted(DOCS.glob("features/*.md")))
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 _MISSING = missing()
@@ -342,6 +346,28 @@ async def test_a_restarted_bot_with_gql_answers_each_message_once(url: str, guid
             "query ($id: ID!) { messages(conversationId: $id) { edges { node { content } } } }", id=conversation
         )
         assert [edge["node"]["content"] for edge in found["messages"]["edges"]] == ["ping", "pong"]
+
+
+async def test_the_bot_is_a_program_that_answers_what_it_missed(url: str, guide: ModuleType, tmp_path: Path) -> None:
+    async with guide.Confab(url, _signer("py-pia", 60)) as pia, guide.Confab(url, _signer("py-pong", 60)) as bot:
+        for user in (pia, bot):
+            await user.ask("{ me { id } }")
+        events = pia.events()
+        assert (await anext(events))["__typename"] == "CaughtUp"
+        (tmp_path / "bot.cursor").write_text([page async for page in bot.sessions()][-1]["cursor"])
+        await pia.send(toUserId="py-pong", content="ping")
+        environment = os.environ | {"TOKEN": await _signer("py-pong", 60)()}
+        command = (sys.executable, str(GUIDE / "bot.py"), url)
+        process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, env=environment)
+        try:
+            async with asyncio.timeout(60):
+                async for event in events:
+                    if event["__typename"] == "MessageCreated" and event["message"]["content"] == "pong":
+                        break
+        finally:
+            process.terminate()
+            await process.wait()
+            await events.aclose()
 
 
 async def test_gqls_reconnecting_session_ends_subscriptions_with_the_connection(url: str, guide: ModuleType) -> None:

@@ -30,7 +30,7 @@ def _run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*map(str, command)], cwd=WEB, capture_output=True, text=True, timeout=180)
 
 
-def _type_errors(folder: Path, *files: Path) -> str:
+def type_errors(folder: Path, *files: Path) -> str:
     react = MODULES / "@types" / "react"
     paths = {
         "@confab/client": [str(WEB / "client" / "src" / "index.ts")],
@@ -51,13 +51,13 @@ def _type_errors(folder: Path, *files: Path) -> str:
 def test_the_sample_has_the_right_types(tmp_path: Path) -> None:
     files = sorted(SAMPLE.glob("*.ts*"))
     assert {path.name for path in files} == {"chat.tsx", "storage.ts"}
-    assert _type_errors(tmp_path, *files, HERE / "react_native.ts") == ""
+    assert type_errors(tmp_path, *files, HERE / "react_native.ts") == ""
 
 
 def test_a_wrong_type_is_found(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.tsx"
     wrong.write_text((SAMPLE / "chat.tsx").read_text().replace("unreadCount > 0", 'unreadCount > "0"'))
-    assert "error TS" in _type_errors(tmp_path, wrong)
+    assert "error TS" in type_errors(tmp_path, wrong)
 
 
 def _program(folder: Path, *engine: str) -> Path:

@@ -24,12 +24,17 @@ from tests.server.served_app import App
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = (DOCS / "start.md", *sorted(DOCS.glob("concepts/*.md")), *sorted(DOCS.glob("guides/*.md")))
+INDEXES = (DOCS / "concepts" / "README.md", DOCS / "guides" / "README.md")
+"""Pages without examples."""
+PAGES = (ROOT / "README.md", DOCS / "start.md", *sorted(DOCS.glob("concepts/*.md")), *sorted(DOCS.glob("guides/*.md")))
 
 _BLOCK = re.compile(
     r'^```(?P<kind>\w*)(?: title="(?P<title>[^"]*)")?\n(?P<text>.*?)^```$'
     r'(?:\n\n```json title="Variables"\n(?P<variables>.*?)^```$)?',
     re.MULTILINE | re.DOTALL,
+)
+_STAND_INS = (
+    'make() { command make -n "$@" >/dev/null; }; docker() { test "$1" = compose && test -e docker-compose.yml; }'
 )
 _DATABASES = ("mongo_url", "mongo_database", "redis_url", "redis_prefix")
 
@@ -106,7 +111,7 @@ class Story:
         return found
 
     async def _run_in_shell(self, script: str) -> None:
-        """Run a script. Its `make` only checks that the target exists."""
+        """Run a script. Its `make` only checks that the target exists, and `docker` that there is a compose file."""
         origin = str(self.app.http.base_url).rstrip("/")
         script = script.replace("http://127.0.0.1:8000", origin)
         script = script.replace(".venv/bin/confab", f"{sys.executable} -m server.cli")
@@ -115,7 +120,7 @@ class Story:
         if "$WEBHOOK_URL" in script:
             given["WEBHOOK_URL"] = self._newest(r'"url": "([^"]+)"', "WEBHOOK_URL")
         process = await asyncio.create_subprocess_exec(
-            *("bash", "-c", f'set -euo pipefail\nmake() {{ command make -n "$@" >/dev/null; }}\n{script}'),
+            *("bash", "-c", f"set -euo pipefail\n{_STAND_INS}\n{script}"),
             cwd=ROOT,
             env=given,
             stdout=asyncio.subprocess.PIPE,

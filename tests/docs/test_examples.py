@@ -10,7 +10,7 @@ import pytest
 
 from server.cli.dev import development_settings
 from server.settings import Settings
-from tests.docs.stories import DOCS, PAGES, Story, examples
+from tests.docs.stories import INDEXES, PAGES, ROOT, Story, examples
 from tests.playground.runner import serving_demo
 from tests.server.served_app import App
 
@@ -28,7 +28,7 @@ async def app(settings: Settings) -> AsyncIterator[App]:
         yield playground.app
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 async def test_every_example_of_a_page_works(app: App, settings: Settings, page: Path) -> None:
     story = Story(app, settings)
     for example in examples(page):
@@ -38,17 +38,17 @@ async def test_every_example_of_a_page_works(app: App, settings: Settings, page:
 
 
 def test_the_pages_have_only_examples_that_can_be_run() -> None:
-    found = {page.name: [example.kind for example in examples(page)] for page in PAGES}
+    found = {page: [example.kind for example in examples(page)] for page in PAGES}
     assert set().union(*map(set, found.values())) == {"graphql", "sh"}
     # Blocks that the pattern does not see would not be run.
     for page in PAGES:
         shown = page.read_text(encoding="utf-8").count("\n```")
         variables = sum(bool(example.variables) for example in examples(page))
-        assert shown == 2 * (len(found[page.name]) if page.name != "README.md" else 0) + 2 * variables, page
+        assert shown == 2 * (len(found[page]) + variables), page
 
 
 def test_every_concept_and_guide_has_an_example() -> None:
-    assert [page.name for page in PAGES if page.name != "README.md" and not list(examples(page))] == []
+    assert [page for page in PAGES if not list(examples(page))] == list(INDEXES)
 
 
 def test_lines_of_examples_fit_into_the_width_of_a_page() -> None:

@@ -1,4 +1,4 @@
-"""The example of docs/clients.md sends a message as it stands."""
+"""The example of docs/features/webhooks.md sends a message as it stands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.settings import Settings
 from tests.server.served_app import serving_app
 from tests.webhooks.incoming.test_served import create_hook
 
-GUIDE = Path(__file__).parents[3] / "docs" / "clients.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "features" / "webhooks.md"
 
 
 async def test_the_example_is_accepted_once(settings: Settings) -> None:
