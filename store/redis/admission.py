@@ -103,12 +103,14 @@ async def _read_config_epoch(connection: AbstractConnection) -> int:
 
 
 async def _read_shard(connection: AbstractConnection) -> str:
-    """Return the id that a primary and its replicas share, or the node's own id if this Redis has no shard ids."""
-    for subcommand in ("MYSHARDID", "MYID"):
-        try:
-            await connection.send_command("CLUSTER", subcommand)
-            found: bytes = await connection.read_response()
-        except ResponseError:
-            continue
-        return found.decode()
-    raise RedisConnectionError("this Redis is not part of a cluster")
+    """Return the id that a primary and its replicas share.
+
+    Raises RedisConnectionError if there is none: a promoted replica could not be told from a new shard.
+    """
+    await connection.send_command("CLUSTER", "MYSHARDID")
+    try:
+        found: bytes = await connection.read_response()
+    except ResponseError as error:
+        reason = "this Redis has no shard id: it is not part of a cluster, or older than 7.2"
+        raise RedisConnectionError(reason) from error
+    return found.decode()
