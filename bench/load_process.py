@@ -45,6 +45,11 @@ class LoadProcess:
         self._process.stdin.close()
         await self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
     async def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Execute a command in the process and return its result.
 

@@ -184,6 +184,12 @@ class Subscriber(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(frame)
 
+    @property
+    def local_port(self) -> int:
+        """The port of this end of the connection."""
+        assert self._transport is not None
+        return int(self._transport.get_extra_info("sockname")[1])
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()

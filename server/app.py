@@ -38,7 +38,7 @@ from server.http.request_log import REQUEST_ID_HEADER, RequestLogMiddleware
 from server.http.response import DIRECT_KEY
 from server.http.routing import match_whole_path
 from server.http.static_pages import demo_routes, playground
-from server.observability.health import health_routes
+from server.observability.health import READINESS_STATE, health_routes
 from server.observability.logs import configure_logging
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, LoadShedding
@@ -106,6 +106,7 @@ def create_app(settings: Settings | None = None) -> Starlette:
                 SHUTDOWN_STATE: shutdown,
                 LOAD_SHEDDING_STATE: load_shedding,
                 CLIENT_LIMITS_STATE: client_limits,
+                READINESS_STATE: services.check,
             }
 
     application = _Application(

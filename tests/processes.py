@@ -106,13 +106,15 @@ def start_server(
     settings: Mapping[str, str] | None = None,
     python: Sequence[str] = ("-m", "server.cli"),
     environment: Mapping[str, str] | None = None,
+    workers: int = 1,
 ) -> ServerProcess:
     """Start a server without waiting for it. The caller stops it.
 
     `python` are the arguments of Python that run the command line. `environment` adds variables to the settings.
     """
     given = command_environment(databases, database, settings) | dict(environment or {})
-    return launch_server([sys.executable, *python, "serve", "--port", str(port)], port, log, given)
+    command = [sys.executable, *python, "serve", "--port", str(port), "--workers", str(workers)]
+    return launch_server(command, port, log, given)
 
 
 def command_environment(

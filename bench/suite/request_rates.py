@@ -22,7 +22,7 @@ STAMP_PLACE = "@stamp@"
 ROW_MARK = b'"seq":'
 """Occurs once for each session or message in an answer."""
 XMPP_ROW_MARK = b"<forwarded "
-_FAILURES = (b'"errors"', b"type='error'")
+_FAILURES = (b'"errors"', b'"type":"error"', b"type='error'")
 
 _PATIENCE_SECONDS = 60.0
 

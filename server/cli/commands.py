@@ -104,7 +104,7 @@ def serve(
     if workers > 1 and settings.operations_file is not None:
         from server.http.persisted_operations import load_persisted_operations
 
-        # Checked here: a worker that fails to start would be restarted forever.
+        # Checked here, so that the error is that of the command.
         load_persisted_operations(settings)
     sock = bind(settings.host, settings.port)
     configure_logging(settings)
@@ -112,18 +112,16 @@ def serve(
     warning = find_public_url_warning(settings)
     if warning is not None:
         log.warning("public_url_not_set", reason=warning)
-    if workers > 1:
+
+    def on_ready() -> None:
         log.info("server_started", host=settings.host, port=settings.port, workers=workers)
-        serve_with_workers("server.app:create_app", settings, sock, workers)
+
+    if workers > 1:
+        serve_with_workers("server.app:create_app", settings, sock, workers, on_ready=on_ready)
         return
     from server.app import create_app
 
-    serve(
-        create_app(settings),
-        settings,
-        sock,
-        on_ready=lambda: log.info("server_started", host=settings.host, port=settings.port, workers=1),
-    )
+    serve(create_app(settings), settings, sock, on_ready=on_ready)
 
 
 @app.command()

@@ -8,15 +8,13 @@ import errno
 import logging
 import math
 import os
-import signal
 import socket
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from server.errors import CommandError
-from server.process.interpreter_tuning import tune_interpreter
-from server.settings import Settings, variable
+from server.settings import Settings, load_settings, variable
 
 if TYPE_CHECKING:
     import uvicorn
@@ -38,6 +36,9 @@ Event streams need it, because they have no pings.
 
 MAX_UNSENT_BYTES = 131_072
 """Bytes of a connection that the kernel buffers before they are sent."""
+
+_RELEASE_SECONDS = 10
+"""Time for giving back what a worker process has in the databases, until it is killed."""
 
 _WATCH_INTERVAL = 0.1
 _NOT_STARTED = "The server did not start: the log above says why."
@@ -93,35 +94,49 @@ def serve(
     `on_ready` is called once the server answers requests. `check` is called repeatedly: an exception from it stops the
     server and is raised from here. Raises CommandError if the application does not start.
     """
+    from server.process.interpreter_tuning import tune_interpreter
     from server.process.uvicorn_server import EventDrivenServer
+    from server.process.worker_process import ignore_repeated_signal
 
-    server = EventDrivenServer(_config(app, settings, workers=1))
+    server = EventDrivenServer(_config(app, settings))
     tune_interpreter()
     # asyncio.run has the argument loop_factory from Python 3.12 on.
     runner = asyncio.Runner(loop_factory=server.config.get_loop_factory())
-    with _ignore_repeated_signal(), contextlib.closing(sock), runner:
+    with ignore_repeated_signal(), contextlib.closing(sock), runner:
         runner.run(_serve_and_check(server, sock, on_ready, check))
 
 
-def serve_with_workers(factory: str, settings: Settings, sock: socket.socket, workers: int) -> None:
-    """Serve in several processes until SIGINT or SIGTERM. Each reads the settings from the environment.
+def serve_with_workers(
+    factory: str, settings: Settings, sock: socket.socket, workers: int, *, on_ready: Callable[[], None]
+) -> None:
+    """Serve in several processes until SIGINT or SIGTERM. SIGHUP replaces them one after the other.
 
-    Raises CommandError if the application does not start.
+    Each reads the settings from the environment. `on_ready` is called once all of them answer requests. Raises
+    CommandError if a process ends before any has answered.
     """
-    from uvicorn.config import STARTUP_FAILURE
+    from server.process.supervisor import Supervisor, Timing
 
-    from server.process.uvicorn_shutdown import Supervisor
-
-    # Workers have the same settings, but each needs a port for metrics.
+    # Options of the command line are settings of the workers too. Each needs a port for metrics.
+    os.environ[variable("host")], os.environ[variable("port")] = settings.host, str(settings.port)
     os.environ.setdefault(variable("metrics_port_count"), str(workers))
+    timing = Timing(stop=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS + _RELEASE_SECONDS)
+
+    async def supervise() -> bool:
+        return await Supervisor(partial(_serve_as_worker, factory, sock), workers, timing, on_ready).run()
+
     with contextlib.closing(sock):
-        supervisor = Supervisor(_config(factory, settings, workers), sockets=[sock])
-        supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise CommandError(_NOT_STARTED)
+        if not asyncio.run(supervise()):
+            raise CommandError(_NOT_STARTED)
 
 
-def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Config:
+def _serve_as_worker(factory: str, sock: socket.socket, reports: socket.socket) -> None:
+    """Serve in a process that a supervisor has started. Only workers load the application: it takes much memory."""
+    from server.process.worker_process import run_worker
+
+    run_worker(_config(factory, load_settings()), sock, reports)
+
+
+def _config(app: ASGIApp | str, settings: Settings) -> uvicorn.Config:
     import uvicorn
 
     from server.process.uvicorn_shutdown import HttpProtocol, WebSocketProtocol
@@ -132,7 +147,7 @@ def _config(app: ASGIApp | str, settings: Settings, workers: int) -> uvicorn.Con
         factory=isinstance(app, str),
         host=settings.host,
         port=settings.port,
-        workers=workers,
+        workers=1,
         loop="uvloop",
         http=HttpProtocol,
         ws=WebSocketProtocol,
@@ -193,20 +208,6 @@ async def _serve_and_check(
         watcher.cancel()
     if failures:
         raise failures[0]
-
-
-@contextlib.contextmanager
-def _ignore_repeated_signal() -> Iterator[None]:
-    # uvicorn raises the signal that stopped it again at the end.
-    def ignore(_number: int, _frame: FrameType | None) -> None:
-        return
-
-    previous = {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _explain_bind_error(host: str, port: int, error: OSError) -> str:

@@ -15,6 +15,9 @@ log = structlog.get_logger(__name__)
 Check = Callable[[], Awaitable[Mapping[str, str | None]]]
 """Returns each dependency by name: None if it is ready, otherwise a short reason."""
 
+READINESS_STATE = "confab.readiness"
+"""Key of the readiness check in the lifespan state, where a worker process finds it."""
+
 CHECK_TIMEOUT_SECONDS = 5.0
 """Time after which a check without a result has failed."""
 

@@ -18,6 +18,8 @@ _HEAD_BYTES = 16_384
 _TIMEOUT_SECONDS = 10.0
 _MAX_REQUESTS = 8
 _PORTS = 65_536
+_RETRY_SECONDS = 1.0
+"""Interval at which a process without a port looks for one."""
 
 log = structlog.get_logger(__name__)
 
@@ -91,26 +93,53 @@ async def serve_metrics(
 ) -> AsyncIterator[int]:
     """Serve metrics for the duration of the block, on the first free port of `port_count` ports from `port` on.
 
-    Returns the port, or 0 if none is free. That is logged, and does not stop the server.
+    Returns the port, or 0 if none is free. That is logged, and does not stop the server. It takes a port that becomes
+    free later: during a restart, a worker process and its replacement run at the same time.
     """
     server = MetricsServer(metrics, token)
-    listener, taken = None, 0
+    listener: asyncio.Server | None = None
+    waiting: asyncio.Task[None] | None = None
+    try:
+        listener = await _listen(server, host, port, port_count)
+        if listener is None:
+            log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason="no port is free")
+            waiting = asyncio.create_task(_serve_later(server, host, port, port_count))
+    except OSError as error:
+        log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason=error.strerror)
+    try:
+        yield 0 if listener is None else _port_of(listener)
+    finally:
+        if listener is not None:
+            listener.close()
+        if waiting is not None:
+            waiting.cancel()
+
+
+async def _listen(server: MetricsServer, host: str, port: int, port_count: int) -> asyncio.Server | None:
+    """Listen on the first free port. Returns None if all are in use. Raises OSError for other reasons."""
     for number in range(port, min(port + port_count, _PORTS)):
         try:
             listener = await asyncio.start_server(server.serve, host, number, limit=_HEAD_BYTES)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                log.error("metrics_not_served", host=host, port=number, reason=error.strerror)
-                break
+                raise
         else:
-            taken = int(listener.sockets[0].getsockname()[1])
-            break
-    else:
-        log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason="no port is free")
+            log.info("metrics_served", host=host, port=_port_of(listener))
+            return listener
+    return None
+
+
+async def _serve_later(server: MetricsServer, host: str, port: int, port_count: int) -> None:
+    """Serve as soon as a port is free, until this task is cancelled."""
+    listener: asyncio.Server | None = None
+    while listener is None:
+        await asyncio.sleep(_RETRY_SECONDS)
+        listener = await _listen(server, host, port, port_count)
     try:
-        if listener is not None:
-            log.info("metrics_served", host=host, port=taken)
-        yield taken
+        await asyncio.Event().wait()
     finally:
-        if listener is not None:
-            listener.close()
+        listener.close()
+
+
+def _port_of(listener: asyncio.Server) -> int:
+    return int(listener.sockets[0].getsockname()[1])

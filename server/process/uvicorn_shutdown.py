@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-from uvicorn.supervisors import Multiprocess
 
 from server.http.overload_responses import REFUSED_PATH, raw_overload_response
 from server.http.uvicorn_protocol import AbortingHTTPProtocol
@@ -127,14 +126,3 @@ class WebSocketProtocol(DirectWebSocketProtocol):
         if not self.transport.is_closing():
             super().shutdown()
         self.loop.call_later(_CLOSE_SECONDS, self.transport.abort)
-
-
-class Supervisor(Multiprocess):
-    """Runs several worker processes on one socket."""
-
-    def terminate_all(self) -> None:
-        """Stop all workers."""
-        # An open socket would accept connections that no worker answers.
-        for sock in self.sockets:
-            sock.close()
-        super().terminate_all()

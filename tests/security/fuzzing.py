@@ -293,7 +293,7 @@ class Fuzzer:
 @asynccontextmanager
 async def fuzzer(settings: Settings, seed: int) -> AsyncIterator[Fuzzer]:
     """A fuzzer in front of a server with these settings."""
-    async with serving(_config(create_app(settings), settings, 1)) as served:
+    async with serving(_config(create_app(settings), settings)) as served:
         yield Fuzzer(f"http://127.0.0.1:{served.port}", random.Random(seed))
 
 

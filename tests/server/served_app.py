@@ -72,7 +72,7 @@ async def serving_app(settings: Settings) -> AsyncIterator[App]:
 
 @asynccontextmanager
 async def _serving(settings: Settings, listener: socket) -> AsyncIterator[App]:
-    config = _config(create_app(settings), settings, 1)
+    config = _config(create_app(settings), settings)
     async with serving(config, listener) as served, AsyncExitStack() as sockets:
         url = f"http://127.0.0.1:{served.port}"
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as http:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -227,3 +227,22 @@ async def test_each_process_takes_its_own_metrics_port() -> None:
             assert (first, third) == (port, 0)
             assert second in (port + 1, 0)
     assert "metrics_not_served" in [line["event"] for line in logs]
+
+
+async def test_a_process_takes_a_metrics_port_that_becomes_free() -> None:
+    class Nothing:
+        async def text(self) -> bytes:
+            return b"nothing\n"
+
+    nothing: Metrics = Nothing()  # type: ignore[assignment]
+    port = ports.pick_free()
+    async with AsyncExitStack() as stack, httpx.AsyncClient(timeout=PATIENCE) as client:
+        async with serve_metrics(nothing, "127.0.0.1", port, 1) as first:
+            assert first == port
+            assert await stack.enter_async_context(serve_metrics(nothing, "127.0.0.1", port, 1)) == 0
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with suppress(httpx.TransportError):
+                    if (await client.get(f"http://127.0.0.1:{port}/metrics")).text == "nothing\n":
+                        break
+                await asyncio.sleep(0.05)

@@ -84,7 +84,7 @@ class Server:
 
 @asynccontextmanager
 async def served(settings: Settings) -> AsyncIterator[Server]:
-    async with serving(_config(create_app(settings), settings, 1)) as process, AsyncExitStack() as clients:
+    async with serving(_config(create_app(settings), settings)) as process, AsyncExitStack() as clients:
         http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE)
         yield Server(process.port, await clients.enter_async_context(http), clients)
 
