@@ -281,10 +281,12 @@ def _signals_of_supervisor_blocked() -> Iterator[None]:
     Ctrl-C, a terminal that is closed and `systemctl kill` signal all processes. Only the supervisor answers: a worker
     that loads code would end with a traceback, and SIGHUP would end all workers at once.
     """
-    # At its start it unblocks signals.
-    resource_tracker.ensure_running()
-    previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    signals = {signal.SIGINT, signal.SIGHUP}
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
+        # A process of multiprocessing, which must survive SIGHUP too. Starting it unblocks SIGINT.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)

@@ -16,7 +16,7 @@ from tests.processes import ServerProcess
 from tests.waiting import wait_for
 from tests.workers.conftest import ServeWorkers
 from tests.workers.device import PATIENCE, SEND, Device, connected, send
-from tests.workers.processes import is_running, log_lines, worker_pids
+from tests.workers.processes import child_pids, is_running, log_lines, worker_pids
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -105,7 +105,7 @@ async def test_a_rolling_restart_logs_no_error_and_lines_name_their_process(serv
         workers = worker_pids(server.pid)
         assert {line["pid"] for line in log_lines(server, "metrics_served")} == set(workers)
         # systemctl kill sends it to all processes.
-        for pid in [*workers, server.pid]:
+        for pid in [*child_pids(server.pid), server.pid]:
             os.kill(pid, signal.SIGHUP)
         await until_logged(server, "server_processes_replaced")
         assert not set(worker_pids(server.pid)) & set(workers)
