@@ -33,7 +33,7 @@ class RunPlan:
     """Seconds after the load until everything has to be right."""
     workspaces: int = 2
     changes_rights: bool = True
-    """False: nobody joins or leaves workspaces, and no rights in channels change."""
+    """False: nobody joins or leaves workspaces, no rights in channels change, and nobody leaves groups."""
 
     @property
     def people(self) -> int:

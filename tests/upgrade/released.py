@@ -24,17 +24,20 @@ def released_commit() -> str:
 def unpack_released(folder: Path) -> Path:
     """Write the sources of the last released version into a folder, and return it.
 
-    Skips the test if the project is no clone of Git, and fails it if the clone does not have the commit.
+    Skips the test if this is no clone of Git, or one with a part of the history only. Fails it if a whole clone does
+    not have the commit.
     """
-    if not (ROOT / ".git").exists():
-        pytest.skip("the last released version is in the history of Git, and this is no clone")
+    if _git("rev-parse", "--is-shallow-repository").stdout.strip() != b"false":
+        pytest.skip("the last released version is in the history of Git: run `git fetch --unshallow` in a clone")
     commit = released_commit()
-    found = subprocess.run(["git", "archive", "--format=tar", commit], cwd=ROOT, capture_output=True, check=False)
+    found = _git("archive", "--format=tar", commit)
     if found.returncode:
-        pytest.fail(
-            f"the clone does not have the last released version, {commit} ({VERSION_FILE.name}): "
-            f"run `git fetch --unshallow`, or `git fetch origin {commit}`. Git says: {found.stderr.decode().strip()}"
-        )
+        reason = found.stderr.decode().strip()
+        pytest.fail(f"the clone does not have the last released version, {commit} ({VERSION_FILE.name}): {reason}")
     with tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=False)

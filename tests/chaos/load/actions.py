@@ -20,6 +20,9 @@ SUB_BIZ = ("shop", "help")
 CATEGORIES = ("work", "family")
 
 # Each action, and its share of the sum of all.
+_DEPARTURES = {"leave", "remove"}
+"""Members lose what they see in a group and its threads, and may get it back."""
+
 _WEIGHTS = {
     "send": 28, "send_again": 3, "send_without_key": 3, "read_delivery": 3, "read": 7, "sync": 3, "mark_read": 14,
     "ack": 8, "mute": 4, "pin": 4, "set_unread": 3, "assign": 3, "delete": 3, "edit": 7, "recall": 3,
@@ -53,9 +56,12 @@ class Actor:
 
     async def act(self, until: LoadEnd, pause: float, first: str) -> None:
         """Act until the load ends, with pauses of that many seconds on average."""
-        await self.do(first)
+        left_out = set() if self.load.changes_rights else _DEPARTURES
+        weights = {name: weight for name, weight in _WEIGHTS.items() if name not in left_out}
+        if first in weights:
+            await self.do(first)
         while await until.rest(self.rng, pause):
-            await self.do(self.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0])
+            await self.do(self.rng.choices(list(weights), list(weights.values()))[0])
 
     async def do(self, name: str) -> None:
         """Carry out one action by its name."""

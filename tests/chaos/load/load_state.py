@@ -61,7 +61,7 @@ class LoadState:
     reach: float = 1.0
     """The share of its duration in a long run that a disturbance of a device has."""
     changes_rights: bool = True
-    """False: what users see in workspaces stays as it is."""
+    """False: nobody loses what they can see."""
     groups: dict[str, GroupState] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
     """Groups with FULL history."""
