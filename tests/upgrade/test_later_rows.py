@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from resolvers.webhooks.outgoing import deliverer
 from store.base.clock import SystemClock
-from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, private_id
+from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, partition_of, private_id
 from store.content_rules.content_rule import ContentAction, ContentRule, rule_fields, rule_from
 from store.devices.device_fields import DeviceField, device_from
 from store.jobs.job import Job, JobId, JobKind
@@ -73,6 +73,18 @@ async def test_an_unknown_outbox_entry_stays_and_delays_no_other(store: Store, f
     assert present >= set(unknown)
     told = [entry["entry"] for entry in logs if entry["event"] == "outbox_entry_not_understood"]
     assert sorted(told) == unknown
+
+
+async def test_unknown_entries_delay_no_other_if_partitions_are_listed_in_turn(store: Store) -> None:
+    for _ in range(5):
+        await _add_entry(store, **{OutboxField.KIND: "later"})
+    id = await _reserve(store, "known")
+    partition = partition_of(PRIVATE)
+    found = []
+    for _ in range(3):
+        found = await store.outbox.list_waiting([partition], -60_000, 3)
+        assert await store.outbox.list_waiting([(partition + 1) % PARTITIONS], -60_000, 3) == []
+    assert [entry.message.id for entry in found if isinstance(entry, ReservedMessage)] == [id]
 
 
 async def test_a_message_that_another_server_finishes_keeps_its_unknown_fields(api: Api) -> None:
