@@ -174,8 +174,9 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         assert await store.webhook_notes.count() == 1
 
 
+@pytest.mark.parametrize("age_ms", [0, 2 * deliverer.UNKNOWN_KEPT_MS])
 async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last(
-    open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, age_ms: int
 ) -> None:
     async with open_api("delivering", allow_loopback=True) as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
@@ -184,7 +185,7 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last
         monkeypatch.setattr(deliverer, "UNKNOWN_PAUSE_MS", 50)
         await api.send(alice, carol, "elsewhere")
         await endpoint.wait_for(1)
-        later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms())
+        later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms() - age_ms)
         assert await api.services.webhooks.writer.write() >= 0
         await store.webhook_log.append([(webhook["id"], later)])
         await api.send(alice, bob, "after")
