@@ -78,7 +78,8 @@ _FIELDS = (
     "search",
 )
 _PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
-_WITH_SLOTS = _PROJECTION | {"slots": 1}
+ROW_FIELDS = _PROJECTION | {"slots": 1}
+"""The fields of the row that say which contents of Redis are valid."""
 
 _WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
 """Servers of earlier versions write `seen` only."""
@@ -337,7 +338,7 @@ class Generations:
             self._enter(AWAY, row)
             self._cache.use_fallback(url)
 
-    async def _read_row(self, projection: Mapping[str, Any] = _WITH_SLOTS) -> dict[str, Any]:
+    async def _read_row(self, projection: Mapping[str, Any] = ROW_FIELDS) -> dict[str, Any]:
         rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=projection)
         if not rows:
             raise Unreachable("the deployment was not opened yet")
@@ -395,20 +396,3 @@ def _ms_since(began: float) -> float:
 def _fields_of_shard(redis: RedisIdentity) -> dict[str, str | int]:
     """Return the fields of the row that say by which process a shard is used."""
     return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}
-
-
-def use_present_generation(mongo: Mongo, cache: Cache) -> None:
-    """Make a cache use the generation that is valid, and never begin another one: for programs other than servers.
-
-    Connections to another Redis than the deployment's are refused: calls raise Unreachable.
-    """
-
-    async def admit(redis: RedisIdentity) -> None:
-        rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection=_WITH_SLOTS)
-        row = rows[0] if rows else {}
-        valid = row.get("runs", {}).get(redis.shard) if redis.shard else row.get("run")
-        if valid != redis.run or (redis.shard and row.get("run") != CLUSTER):
-            raise Unreachable("the servers do not use this Redis")
-        cache.keys.enter(row["gen"], SlotGenerations.from_row(row).by_slot(row["gen"]))
-
-    cache.admit_with(admit)

@@ -111,7 +111,7 @@ class OutboxStore:
         self._keys = keys
         self._clock = clock
         self._not_understood = 0
-        """Most entries of one listing that only a later version understands: as many are read in addition."""
+        """Most entries of a listing that only a later version understands. As many are read in addition."""
         self._logged: set[str] = set()
 
     async def reserve(
@@ -314,7 +314,6 @@ class OutboxStore:
             self._entry_from(entry.decode(), fields, int(now)) for now, *entries in answers for entry, fields in entries
         ]
         understood = [entry for entry in found if entry is not None]
-        # Listings of other partitions have fewer. If the number fell, these entries would hide the others again.
         self._not_understood = min(max(self._not_understood, len(found) - len(understood)), _MOST_LOGGED)
         return understood
 
