@@ -182,7 +182,7 @@ def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Do
 def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
     """Return the fields of the record that come from the row alone, and the row's `active_ts`.
 
-    Fields that only later versions know are copied, for their servers. A mute that has ended meanwhile moved the
+    Fields that only later versions know are copied, so that servers of these versions find them. A mute that has ended meanwhile moved the
     session when it ended.
     """
     settings = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}

@@ -102,14 +102,15 @@ class FanoutStage:
                     self._leave_incomplete(message)
 
     def _leave_incomplete(self, message: InFlightMessage) -> None:
-        """Answer the sender of a durable message whose fan-out failed."""
+        """Answer the sender of a durable message whose fan-out failed. The message stays in its outbox."""
         self._in_flight.answer(message, NOT_CACHED)
         self._publisher.leave_incomplete(message)
 
     async def _fan_out(self, given: list[InFlightMessage]) -> None:
         """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip.
 
-        If a shard of Redis does not answer, the caches that it has are stale. The others get the messages.
+        If a shard of Redis does not answer, its caches are remembered as stale. Recipients on other shards get the
+        messages.
         """
         calls: list[Call] = []
         batch: list[InFlightMessage] = []
@@ -168,7 +169,7 @@ class FanoutStage:
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 
     def _may_go_on(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
-        """Return whether a message can be published although some of its calls may have failed.
+        """Return whether a message can be published, although some of its calls may have failed.
 
         A head that could not be updated counts as not cached, and is dropped later. A claim need not be settled: it
         names the message.
@@ -186,10 +187,10 @@ class FanoutStage:
         return True
 
     def _keep_unnoted(self, batch: Sequence[InFlightMessage]) -> None:
-        """Provide for messages that could not be noted: they stay in the outbox, and are noted when they are repeated.
+        """Make sure that messages are noted later: keep them in the outbox, so that their delivery is repeated.
 
-        Nobody repeats them in vain for as long as a shard is known to be away: they are noted by the loss recovery that
-        follows.
+        While the row says that a shard is away, repeating would fail again and again. The loss recovery that follows
+        notes these messages instead.
         """
         generations = self._store.deployment.generations
         if generations.is_apart:

@@ -59,7 +59,7 @@ class ServerCalls:
             async with asyncio.timeout(timeout_seconds):
                 answered = await answer
             if answered is None:
-                raise Unreachable("the other server does not know such questions")
+                raise Unreachable("the other server does not know this kind of question")
             return answered
         except TimeoutError:
             raise Unreachable("the other server gave no answer") from None
@@ -95,7 +95,7 @@ class ServerCalls:
         question = call["question"]
         answer_question = self._find_answer(question)
         try:
-            # Without a function the caller, a server of a later version, need not wait for the end of its time.
+            # An unknown question of a later version is answered with None, so that its caller need not wait.
             answer = await answer_question(question) if answer_question is not None else None
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
         except StoreError as error:

@@ -40,7 +40,7 @@ async def until_apart(api: Api, *, is_apart: bool) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_dead_shard_concerns_only_what_lies_on_it(
+async def test_a_dead_shard_affects_only_its_users_and_conversations(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = Places(cluster)

@@ -90,7 +90,7 @@ async def test_an_unknown_event_of_a_workspace_stops_neither_live_events_nor_a_r
     assert not reset
 
 
-async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_passed_over(api: Api, other_api: Api) -> None:
+async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_ignored(api: Api, other_api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     subscriber = await other_api.listen(bob)
     store, server = api.services.app.store, other_api.services.app.hub.server
@@ -126,7 +126,7 @@ MESSAGE = {"i": "7", "c": "g_1", "u": "anna", "k": "T", "t": "text", "s": 3, "n"
         {"k": WorkspaceUpdate.code, "f": 7},
     ],
 )
-def test_what_is_not_understood_shows_nothing_and_never_raises(fields: dict[str, Any]) -> None:
+def test_an_event_that_is_not_understood_shows_nothing_and_does_not_raise(fields: dict[str, Any]) -> None:
     text = orjson.dumps(fields)
     assert isinstance(parse_log_entry(text), UnknownEntry)
     assert isinstance(parse_shared_entry(text), UnknownEntry)

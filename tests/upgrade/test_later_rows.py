@@ -162,7 +162,7 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         assert await store.webhook_notes.count() == 1
 
 
-async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last(
+async def test_an_unknown_webhook_event_in_the_log_waits_and_is_dropped_after_an_hour(
     open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_api("delivering", allow_loopback=True) as api:
@@ -185,7 +185,7 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last
         assert endpoint.texts()[-1] == "after"
 
 
-def test_unknown_values_of_rows_have_a_meaning_that_stops_nothing() -> None:
+def test_unknown_values_of_rows_are_read_as_known_ones() -> None:
     device = {DeviceField.ID: "anna phone", DeviceField.TYPE: "WATCH", DeviceField.CREATED: 1, DeviceField.SEEN: 2}
     pushed = device | {DeviceField.PLATFORM: "LATER", DeviceField.TOKEN: "t"}
     assert (device_from(device).type.name, device_from(pushed).push) == ("WEB", None)

@@ -207,7 +207,9 @@ FEATURES = {
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("by_new", [False, True], ids=["old changes", "new changes"])
 @pytest.mark.parametrize("name", FEATURES)
-async def test_both_versions_see_a_change_alike(versions: Versions, name: str, by_new: bool, is_cold: bool) -> None:
+async def test_both_versions_read_the_same_after_a_change(
+    versions: Versions, name: str, by_new: bool, is_cold: bool
+) -> None:
     feature = FEATURES[name]
     given = await feature.prepare(versions)
     changing, other = (versions.new, versions.old) if by_new else (versions.old, versions.new)

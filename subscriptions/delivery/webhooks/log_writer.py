@@ -62,7 +62,7 @@ class LogWriter:
         """By the monotonic clock, from before the lease was renewed."""
         self._lock = asyncio.Lock()
         self._left: set[tuple[str, bytes]] = set()
-        """Entries with events that only later versions know. Their other events are written."""
+        """Entries that stay in their streams for servers of later versions. Their known events are in the log."""
 
     @property
     def has_lease(self) -> bool:

@@ -24,7 +24,7 @@ from subscriptions.realtime.events.watched import WatchedMessage
 _log = structlog.get_logger()
 
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""Exceptions that reading a form of a later version may raise."""
+"""Exceptions that parsing an event of a later version may raise."""
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
@@ -53,7 +53,7 @@ class UnknownEntry(LogEntry):
 
 
 def parse_log_entry(text: bytes) -> LogEntry:
-    """Return an entry of a user's log. Never raises: what only a later version understands is an UnknownEntry."""
+    """Return an entry of a user's log. If only a later version understands it, returns UnknownEntry."""
     fields = orjson.loads(text)
     kind = _BY_CODE.get(fields.get("k"))
     if kind is None:

@@ -24,7 +24,7 @@ _BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
 
 
 def parse_shared_entry(text: bytes) -> LogEntry:
-    """Return an entry of the log of a shared clock. Never raises, as `parse_log_entry`."""
+    """Return an entry of the log of a shared clock. Like `parse_log_entry`."""
     fields = orjson.loads(text)
     kind = _BY_CODE.get(fields.get("k"))
     if kind is None:
