@@ -1,4 +1,4 @@
-"""A shard of three without a replica is away for a while, and comes back empty: the other shards work as before."""
+"""A shard of three without a replica is away for a while, and comes back empty: the other shards are not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, frames and questions that only servers of a later version know are passed over, and stop nothing."""
+"""Events, frames and questions that only servers of a later version know are ignored, and block nothing."""
 
 from __future__ import annotations
 

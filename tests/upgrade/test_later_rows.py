@@ -1,4 +1,4 @@
-"""Rows and records that only servers of a later version understand are kept, and stop nothing."""
+"""Rows and records that only servers of a later version understand are kept, and block nothing."""
 
 from __future__ import annotations
 

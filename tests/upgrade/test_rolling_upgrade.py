@@ -1,4 +1,4 @@
-"""Servers of the last released version are replaced one after the other under load, and back, and nothing is lost."""
+"""A rolling upgrade from the last released version under load, and a step back, lose nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.chaos.run import run_chaos
 from tests.processes import ROOT
 
 PHASE_SECONDS = float(os.environ.get("CONFAB_TEST_UPGRADE_SECONDS", "3"))
-"""Time of load between two steps. There are five steps."""
+"""Time of load in each of the five phases."""
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def databases() -> Iterator[FaultyDatabases]:
 
 
 class RollingUpgrade:
-    """Replaces two servers one after the other, goes back with one, and forward again."""
+    """Upgrades two servers one after the other, takes one back to the released version, and upgrades it again."""
 
     def __init__(self, databases: FaultyDatabases, released: Path) -> None:
         self._databases = databases
         self._released = released
         self.formats: list[list[int]] = []
-        """The formats of the servers in each phase, as their leases have them. 1: none."""
+        """The shared formats of the servers in each phase, from their leases; 1 if a lease has none."""
 
     async def run(self, servers: FaultyServers) -> None:
         await self._rest(servers)

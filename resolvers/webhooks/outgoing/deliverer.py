@@ -48,8 +48,11 @@ _PAUSE_SECONDS = 1.0
 
 
 UNKNOWN_PAUSE_MS, UNKNOWN_KEPT_MS = 5_000, 3_600_000
-"""Events of types that only later versions know wait for servers of these versions: a server of this version looks again
-after the first time. It drops them when they are older than the second: then the operator has probably gone back."""
+"""Events of types that only later versions know wait for servers of these versions.
+
+A server of this version looks at them again after the first time. It drops events that are older than the second time:
+then the operator has probably gone back for good.
+"""
 
 SLOW_SECONDS = 2.0
 """An endpoint that takes longer than this to answer counts as slow."""
