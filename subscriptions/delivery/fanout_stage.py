@@ -133,12 +133,12 @@ class FanoutStage:
         fanout = FanoutBatch(self._store, slices)
         answers = await fanout.run(self._store.cache.attempt, calls)
         if any(isinstance(answer, Exception) for answer in answers[ends[-1] :]):
-            self._keep_unnoted(batch)
+            self._note_later(batch)
         for user in fanout.unreached:
             self._store.stale_caches.add_user(user)
         results = fanout.results
         if any(isinstance(answer, Exception) for answer in answers):
-            going = [i for i, end in enumerate(ends) if self._may_go_on(batch[i], answers, places[i].head, end)]
+            going = [i for i, end in enumerate(ends) if self._can_publish(batch[i], answers, places[i].head, end)]
             batch, slices = [batch[i] for i in going], [slices[i] for i in going]
             places, results = [places[i] for i in going], [results[i] for i in going]
         # A head that is not cached answers 0, and may have been overtaken.
@@ -168,7 +168,7 @@ class FanoutStage:
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 
-    def _may_go_on(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
+    def _can_publish(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
         """Return whether a message can be published, although some of its calls may have failed.
 
         A head that could not be updated counts as not cached, and is dropped later. A claim need not be settled: it
@@ -182,11 +182,11 @@ class FanoutStage:
             return False
         if isinstance(answers[first], Exception):
             answers[first] = _NOT_CACHED_HEAD
-            message.keeps_entry = True
+            message.stays_in_outbox = True
             self._store.stale_caches.add_head(conversation)
         return True
 
-    def _keep_unnoted(self, batch: Sequence[InFlightMessage]) -> None:
+    def _note_later(self, batch: Sequence[InFlightMessage]) -> None:
         """Make sure that messages are noted later: keep them in the outbox, so that their delivery is repeated.
 
         While the row says that a shard is away, repeating would fail again and again. The loss recovery that follows
@@ -197,7 +197,7 @@ class FanoutStage:
             generations.note_lost_notes()
         else:
             for message in batch:
-                message.keeps_entry = True
+                message.stays_in_outbox = True
 
     def _add_calls(self, calls: list[Call], message: InFlightMessage) -> _Places:
         """Add the calls for the head, the clock of a channel's workspace, and others. Return the places of some."""

@@ -56,7 +56,7 @@ class InFlightMessage:
     watchers: Sequence[UserId] = ()
     """Users who look at the thread and do not get its messages otherwise, for the large-group queue."""
 
-    keeps_entry: bool = False
+    stays_in_outbox: bool = False
     """True if the message stays in the outbox after its delivery: its notes or its head could not be written."""
     new_followers: Sequence[UserId] = ()
     """Users who begin to follow the thread, until the large-group queue has judged whether they can see it."""

@@ -109,7 +109,7 @@ async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_ignored(api: A
 
 async def test_an_unknown_question_is_answered_at_once(api: Api, other_api: Api) -> None:
     calls, server = api.services.app.bus.calls, other_api.services.app.hub.server
-    with pytest.raises(Unreachable, match="does not know such questions"):
+    with pytest.raises(Unreachable, match="does not know this kind of question"):
         await calls.ask(server, {"later": 1}, timeout_seconds=20)
 
 

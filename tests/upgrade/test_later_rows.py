@@ -169,7 +169,7 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_dropped_after_an
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
         webhook = await create_webhook(api, admin(), endpoint.url)
         store, conversation = api.services.app.store, private_id(UserId(alice), UserId(bob))
-        monkeypatch.setattr(deliverer, "UNKNOWN_PAUSE_MS", 50)
+        monkeypatch.setattr(deliverer, "UNKNOWN_TYPE_RETRY_MS", 50)
         await api.send(alice, carol, "elsewhere")
         await endpoint.wait_for(1)
         later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms())
@@ -180,7 +180,7 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_dropped_after_an
         await endpoint.wait_for(2)
         await settle(api)
         assert endpoint.texts() == ["elsewhere", "meanwhile"]
-        monkeypatch.setattr(deliverer, "UNKNOWN_KEPT_MS", 0)
+        monkeypatch.setattr(deliverer, "UNKNOWN_TYPE_MAX_AGE_MS", 0)
         await endpoint.wait_for(3)
         assert endpoint.texts()[-1] == "after"
 

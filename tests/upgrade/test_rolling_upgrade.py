@@ -74,7 +74,7 @@ async def test_a_rolling_upgrade_under_load_loses_nothing(
         5 * PHASE_SECONDS, seed=11, clients=9, servers=2, pause=0.3, disturb_pause=5.0, large_group=0, clocks=(0.0,),
         workspaces=1, patience=300.0, changes_rights=False,
     )  # fmt: skip
-    report = await run_chaos(databases, tmp_path, plan, latest_end=900.0, meanwhile=upgrade.run, sources=released)
+    report = await run_chaos(databases, tmp_path, plan, latest_end=900.0, change_servers=upgrade.run, sources=released)
     text = "\n".join([_summary(report), *report.lines()])
     print(text)
     assert report.tally.problems == [], text

@@ -47,7 +47,7 @@ _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
 
-UNKNOWN_PAUSE_MS, UNKNOWN_KEPT_MS = 5_000, 3_600_000
+UNKNOWN_TYPE_RETRY_MS, UNKNOWN_TYPE_MAX_AGE_MS = 5_000, 3_600_000
 """Events of types that only later versions know wait for servers of these versions.
 
 A server of this version looks at them again after the first time. It drops events that are older than the second time:
@@ -176,7 +176,7 @@ class Deliverer:
                     is_cut = True
                     break
                 if event.type not in KNOWN_TYPES:
-                    if self._now_ms() < event.at_ms + UNKNOWN_KEPT_MS:
+                    if self._now_ms() < event.at_ms + UNKNOWN_TYPE_MAX_AGE_MS:
                         is_unknown = True
                         break
                     _log.warning("webhook_event_not_understood", webhook=self._id, type=event.type)
@@ -202,7 +202,7 @@ class Deliverer:
             # The line is due as before. Its delivered events are stored.
             return
         elif is_unknown:
-            await self._deliveries.hold_line(line, self._now_ms() + UNKNOWN_PAUSE_MS)
+            await self._deliveries.hold_line(line, self._now_ms() + UNKNOWN_TYPE_RETRY_MS)
         elif len(events) < EVENTS_AT_ONCE:
             await self._deliveries.end_line(line, self._now_ms())
         else:

@@ -61,7 +61,7 @@ class LogWriter:
         self._leased_until = 0.0
         """By the monotonic clock, from before the lease was renewed."""
         self._lock = asyncio.Lock()
-        self._left: set[tuple[str, bytes]] = set()
+        self._partly_written: set[tuple[str, bytes]] = set()
         """Entries that stay in their streams for servers of later versions. Their known events are in the log."""
 
     @property
@@ -107,12 +107,12 @@ class LogWriter:
                 if entries is None:
                     return written
                 if not entries:
-                    self._left.intersection_update(left)
+                    self._partly_written.intersection_update(left)
                     if not waiting and not left and await self._store.deployment.has_contents():
                         await self._store.webhook_log.note_written(began_ms)
                     return written
                 left |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
-                new = [entry for entry in entries if (entry.key, entry.id) not in self._left]
+                new = [entry for entry in entries if (entry.key, entry.id) not in self._partly_written]
                 written += await self._write(new, waiting) if new else 0
                 # Events that wait for earlier messages delay no other conversation.
                 read |= {entry.key: entry.id for entry in entries}
@@ -169,7 +169,7 @@ class LogWriter:
         self._order.note_written(arranged)
         unknown = {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
         done = [entry for entry in arranged.done if (entry.key, entry.id) not in unknown]
-        self._left |= unknown & {(entry.key, entry.id) for entry in arranged.done}
+        self._partly_written |= unknown & {(entry.key, entry.id) for entry in arranged.done}
         await self._store.webhook_notes.remove(done)
         return len(done)
 

@@ -6,7 +6,7 @@ import orjson
 
 from subscriptions.realtime.events.base import Fields, LogEntry
 from subscriptions.realtime.events.reactions import ChannelReactions
-from subscriptions.realtime.events.registry import UNREADABLE, UnknownEntry, note_unreadable
+from subscriptions.realtime.events.registry import PARSE_ERRORS, UnknownEntry, log_unreadable
 from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, SharedEvent, WorkspaceUpdate
 from subscriptions.realtime.events.threads import ChannelThread
 from subscriptions.realtime.events.voice import VoiceStateChanged
@@ -31,8 +31,8 @@ def parse_shared_entry(text: bytes) -> LogEntry:
         return UnknownEntry()
     try:
         return kind.parse_entry(fields)
-    except UNREADABLE:
-        note_unreadable("log entry of a workspace", fields)
+    except PARSE_ERRORS:
+        log_unreadable("log entry of a workspace", fields)
         return UnknownEntry()
 
 
@@ -43,6 +43,6 @@ def decode_shared_event(fields: Fields) -> SharedEvent | None:
         return None
     try:
         return kind.from_wire(fields)
-    except UNREADABLE:
-        note_unreadable("frame of a workspace", fields)
+    except PARSE_ERRORS:
+        log_unreadable("frame of a workspace", fields)
         return None
