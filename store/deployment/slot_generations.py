@@ -20,7 +20,7 @@ MOST_RANGES = 1_000
 """Largest number of ranges with different generations. Instead of more, a generation begins for all slots."""
 
 _OUTDATED_AFTER_MS = 10_000
-"""How much later `seen` may be than `noted`, which only servers that know the field write."""
+"""Greatest difference between `seen` and `noted` while servers that know the field `slots` run."""
 
 
 def is_outdated(row: Mapping[str, Any]) -> bool:

@@ -82,10 +82,10 @@ class ServerCalls:
             waiting.set_result(call["answer"])
 
     async def answer(self, question: Json) -> Json:
-        """Return this server's own answer. Raises Unreachable if it answers no such questions."""
+        """Return this server's own answer. Raises Unreachable for other kinds of questions."""
         answer_question = self._find_answer(question)
         if answer_question is None:
-            raise Unreachable("this server answers no such questions")
+            raise Unreachable("this server does not know this kind of question")
         return await answer_question(question)
 
     def _find_answer(self, question: Json) -> Callable[[Json], Awaitable[Json]] | None:
