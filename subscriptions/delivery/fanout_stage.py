@@ -106,7 +106,7 @@ class FanoutStage:
         self._in_flight.answer(message, NOT_CACHED)
         self._publisher.leave_incomplete(message)
 
-    async def _fan_out(self, given: list[InFlightMessage]) -> None:
+    async def _fan_out(self, messages: list[InFlightMessage]) -> None:
         """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip.
 
         If a shard of Redis does not answer, its caches are remembered as stale. Recipients on other shards get the
@@ -116,7 +116,7 @@ class FanoutStage:
         batch: list[InFlightMessage] = []
         places: list[_Places] = []
         slices: list[RecipientSlice] = []
-        for message in sorted(given, key=delivery_order):
+        for message in sorted(messages, key=delivery_order):
             try:
                 recipients = await self._first_slice(message)
             except StoreError:
@@ -138,9 +138,11 @@ class FanoutStage:
             self._store.stale_caches.add_user(user)
         results = fanout.results
         if any(isinstance(answer, Exception) for answer in answers):
-            going = [i for i, end in enumerate(ends) if self._can_publish(batch[i], answers, places[i].head, end)]
-            batch, slices = [batch[i] for i in going], [slices[i] for i in going]
-            places, results = [places[i] for i in going], [results[i] for i in going]
+            publishable = [
+                i for i, end in enumerate(ends) if self._handle_failures(batch[i], answers, places[i].head, end)
+            ]
+            batch, slices = [batch[i] for i in publishable], [slices[i] for i in publishable]
+            places, results = [places[i] for i in publishable], [results[i] for i in publishable]
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
@@ -168,11 +170,11 @@ class FanoutStage:
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 
-    def _can_publish(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
-        """Return whether a message can be published, although some of its calls may have failed.
+    def _handle_failures(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
+        """Handle failed calls of a message, if there are any. Return whether it can be published.
 
-        A head that could not be updated counts as not cached, and is dropped later. A claim need not be settled: it
-        names the message.
+        A head that could not be updated counts as not cached, and is dropped later. A claim that could not be updated
+        is no failure: it names the message already.
         """
         if not any(isinstance(answer, Exception) for answer in answers[first:end]):
             return True

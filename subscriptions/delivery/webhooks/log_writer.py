@@ -100,18 +100,18 @@ class LogWriter:
             written = 0
             read: dict[str, bytes] = {}
             waiting: set[str] = set()
-            left: set[tuple[str, bytes]] = set()
+            with_unknown: set[tuple[str, bytes]] = set()
             while True:
                 began_ms = self._store.clock.now_ms()
                 entries = await self._list_entries(read)
                 if entries is None:
                     return written
                 if not entries:
-                    self._partly_written.intersection_update(left)
-                    if not waiting and not left and await self._store.deployment.has_contents():
+                    self._partly_written.intersection_update(with_unknown)
+                    if not waiting and not with_unknown and await self._store.deployment.has_contents():
                         await self._store.webhook_log.note_written(began_ms)
                     return written
-                left |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
+                with_unknown |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
                 new = [entry for entry in entries if (entry.key, entry.id) not in self._partly_written]
                 written += await self._write(new, waiting) if new else 0
                 # Events that wait for earlier messages delay no other conversation.
@@ -231,5 +231,5 @@ class LogWriter:
 
 
 def has_unknown(entry: EventEntry) -> bool:
-    """Return whether an entry has events that only later versions know. It is left to their servers (ADR 104)."""
+    """Return whether an entry has events that only later versions know. Servers of these versions write it (ADR 104)."""
     return any(event.type not in KNOWN_TYPES for event in entry.events)
