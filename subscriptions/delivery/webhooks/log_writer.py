@@ -231,5 +231,5 @@ class LogWriter:
 
 
 def has_unknown(entry: EventEntry) -> bool:
-    """Return whether an entry has events that only later versions know. Servers of these versions write it (ADR 104)."""
+    """Return whether an entry has events that only later versions know. Their servers write it (ADR 104)."""
     return any(event.type not in KNOWN_TYPES for event in entry.events)
