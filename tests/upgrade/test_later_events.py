@@ -25,7 +25,7 @@ from tests.api.sample_channels import create_sample_channels
 
 @dataclass(frozen=True, slots=True)
 class Later(ConversationEvent):
-    """An event of users' clocks that this version does not know: it is in no registry."""
+    """An event of users' clocks that this version does not know, because no registry has it."""
 
     code = "later"
 
@@ -39,7 +39,7 @@ class Later(ConversationEvent):
 
 @dataclass(frozen=True, slots=True)
 class LaterOfWorkspace(SharedEvent):
-    """The same on the clock of a workspace."""
+    """An event of the clock of a workspace that this version does not know."""
 
     code = "later"
 
