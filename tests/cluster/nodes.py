@@ -71,7 +71,7 @@ class ClusterNode:
 
 
 class OwnCluster:
-    """Primaries with equal shares of the slots. Each replica, if there are any, belongs to one of the first primaries."""
+    """Primaries with equal shares of the slots. Replicas, if there are any, belong to the first primaries, one each."""
 
     def __init__(
         self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int, *, full_coverage: bool
