@@ -67,7 +67,7 @@ async def open_databases(
 
 
 def _stop(store: Store, must_stop: asyncio.Event) -> None:
-    """Neither read nor write from now on, and end the process."""
+    """Refuse all calls of databases, and end the process."""
     store.deployment.refuse_calls()
     must_stop.set()
 

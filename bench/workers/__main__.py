@@ -1,9 +1,9 @@
 """`python -m bench.workers`: a server with 1, 2 and 4 processes, in one run.
 
-Private messages over WebSockets between connected people. The servers take turns, so that a busy machine disturbs all
-of them alike. If the machine has two cores or more, the databases and the load have half of them, and the servers the
-other half: with two cores, all processes of a server share one, and the run shows what more processes cost, not what
-they gain.
+Users send private messages over WebSockets. The servers take turns, so that other load on the machine affects all of
+them equally. If the machine has two cores or more, half of them are for the databases and the load, and half for the
+servers. With two cores, all processes of a server share one core: the run shows what more processes cost, not what they
+gain.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def _compare_deliveries(served: Served, arguments: argparse.Namespace) -> 
         print(line)
 
 
-async def _learn_idle(all_served: list[Served]) -> None:
+async def _measure_idle(all_served: list[Served]) -> None:
     before, began = [served.cpu_of_parts() for served in all_served], time.perf_counter()
     await asyncio.sleep(_IDLE_SECONDS)
     elapsed = time.perf_counter() - began
@@ -133,7 +133,7 @@ async def _measure(all_served: list[Served], arguments: argparse.Namespace) -> N
         await served.connect()
     for served in all_served:
         await served.measure(_WARM_RATE, _WARM_SECONDS)
-    await _learn_idle(all_served)
+    await _measure_idle(all_served)
     for number in range(arguments.turns):
         for served in all_served:
             served.steps.append(await _turn(served, arguments))

@@ -1,4 +1,4 @@
-"""A server with worker processes under load."""
+"""A server with several processes under load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.processes import ServerProcess, token
 from tests.workers.processes import connection_counts, worker_of_ports, worker_pids
 
 PAIRS = 120
-"""People who write, each to somebody of their own. All are connected."""
+"""Number of senders, each with a receiver of its own. All of them are connected."""
 
 SENDERS = [f"from{number:03}" for number in range(PAIRS)]
 RECEIVERS = [f"to{number:03}" for number in range(PAIRS)]
@@ -33,9 +33,9 @@ class Step:
     """Result of a load for some seconds. Times in ms, CPU in µs per message."""
 
     rate: float
-    """Messages a second that were asked for; 0: as fast as they were answered."""
+    """Messages per second that are sent; 0: as many as are answered."""
     done: float
-    """Messages a second that were answered."""
+    """Messages per second that were answered."""
     p50: float
     p99: float
     heard_p50: float
@@ -54,7 +54,7 @@ class Served:
     databases: EmbeddedServers
     load: LoadProcess
     idle: dict[str, float] = field(default_factory=dict)
-    """CPU seconds a second while no client does anything."""
+    """CPU seconds per second while no client does anything."""
     steps: list[list[Step]] = field(default_factory=list)
     """By turn."""
     _groups: dict[str, list[int]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Served:
         return connection_counts(self.pids(), self.server.port)
 
     async def group_pairs(self) -> dict[str, int]:
-        """Name the pairs whose ends are in one process `same`, the others `different`. Return their numbers."""
+        """Group pairs with both connections in one process as `same`, others as `different`. Return their numbers."""
         ports = await self.load.ask("ports", clients=self.name, listeners=self.name)
         held = worker_of_ports(self.pids(), self.server.port)
         ends = zip(ports["clients"], ports["listeners"], strict=True)

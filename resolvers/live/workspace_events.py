@@ -305,9 +305,9 @@ class _WorkspaceView:
         yield [LiveEvent(WorkspaceCaughtUp(workspace, position.tick, reset=True), position)]
 
     async def _read_channels(self, workspace: WorkspaceId, seen: _Seen) -> None:
-        """Read which channels are followed. Changes during this have events of their own.
+        """Read which channels the user follows. Changes during this have events of their own.
 
-        Also of channels that the user does not see: they are still followed when they become visible.
+        Includes channels that are hidden from the user: they are still followed when they become visible.
         """
         members = self._app.store.channel_rights.members
         policy = self._subscription.audience(workspace).policy

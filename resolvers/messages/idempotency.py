@@ -130,10 +130,10 @@ async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fall
 
 
 async def _find_undelivered(app: Confab, message: Message) -> Message | None:
-    """Return the message that has a place and the key of a message, and is not delivered yet.
+    """Return the undelivered message in the outbox with the same sender and key as a message.
 
-    If one shard of Redis was lost, the claim may have been on it and the outbox on another one. A request that got no
-    answer may have left the message there, to be delivered by any server.
+    If a shard of Redis was lost, it may have had the claim of the key, while the outbox is on another shard. An earlier
+    request without an answer may have left its message in the outbox, where any server may deliver it.
     """
     waiting = await app.store.outbox.list_undelivered(message.conversation)
     same = [each for each in waiting if (each.sender, each.key) == (message.sender, message.key)]

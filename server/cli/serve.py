@@ -1,4 +1,4 @@
-"""Runs uvicorn: socket options, limits, worker processes and shutdown."""
+"""Runs uvicorn: socket options, limits, several processes and shutdown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_UNSENT_BYTES = 131_072
 """Bytes of a connection that the kernel buffers before they are sent."""
 
 _RELEASE_SECONDS = 10
-"""Time for giving back what a worker process has in the databases, until it is killed."""
+"""Time in which a process gives back what it holds in the databases, such as its worker number, until it is killed."""
 
 _WATCH_INTERVAL = 0.1
 _NOT_STARTED = "The server did not start: the log above says why."
@@ -116,24 +116,24 @@ def serve_with_workers(
     """
     from server.process.supervisor import Supervisor, Timing
 
-    # Options of the command line are settings of the workers too. Each needs a port for metrics.
+    # The processes need the options of the command line as settings. Each needs a port for metrics.
     os.environ[variable("host")], os.environ[variable("port")] = settings.host, str(settings.port)
     os.environ.setdefault(variable("metrics_port_count"), str(workers))
-    timing = Timing(stop=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS + _RELEASE_SECONDS)
+    timing = Timing(stop_seconds=math.ceil(settings.ws_drain_seconds) + GRACE_SECONDS + _RELEASE_SECONDS)
 
     async def supervise() -> bool:
-        return await Supervisor(partial(_serve_as_worker, factory, sock), workers, timing, on_ready).run()
+        return await Supervisor(partial(_serve_under_supervisor, factory, sock), workers, timing, on_ready).run()
 
     with contextlib.closing(sock):
         if not asyncio.run(supervise()):
             raise CommandError(_NOT_STARTED)
 
 
-def _serve_as_worker(factory: str, sock: socket.socket, reports: socket.socket) -> None:
-    """Serve in a process that a supervisor has started. Only workers load the application: it takes much memory."""
-    from server.process.worker_process import run_worker
+def _serve_under_supervisor(factory: str, sock: socket.socket, reports: socket.socket) -> None:
+    """Serve in a process that a supervisor has started. The supervisor itself does not load the application."""
+    from server.process.worker_process import serve_under_supervisor
 
-    run_worker(_config(factory, load_settings()), sock, reports)
+    serve_under_supervisor(_config(factory, load_settings()), sock, reports)
 
 
 def _config(app: ASGIApp | str, settings: Settings) -> uvicorn.Config:

@@ -106,8 +106,8 @@ class Metrics(Collector):
         migrated = self._sources.migrated_row_count()
         yield CounterMetricFamily("confab_migrated_rows", "Rows that this process migrated.", value=migrated)
         formats = self._sources.app.store.deployment.formats
-        shared = {"process": formats.number, "oldest": formats.oldest or 0, "used": formats.used}
-        yield _gauges("confab_shared_format", "Formats of what servers share.", "of", shared)
+        shared = {"process": formats.number, "oldest": formats.oldest or 0, "used": formats.minimum}
+        yield _gauges("confab_shared_format", "Shared formats of servers.", "of", shared)
         info = GaugeMetricFamily("confab_info", "Always 1.", labels=["version"])
         info.add_metric([version("confab")], 1)
         yield info

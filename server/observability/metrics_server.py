@@ -93,8 +93,8 @@ async def serve_metrics(
 ) -> AsyncIterator[int]:
     """Serve metrics for the duration of the block, on the first free port of `port_count` ports from `port` on.
 
-    Returns the port, or 0 if none is free. That is logged, and does not stop the server. It takes a port that becomes
-    free later: during a restart, a worker process and its replacement run at the same time.
+    Yields the port, or 0 if none is free. Then an error is logged, and metrics are served as soon as a port becomes
+    free: during a restart, a server process and its replacement run at the same time.
     """
     server = MetricsServer(metrics, token)
     listener: asyncio.Server | None = None

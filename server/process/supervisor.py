@@ -1,7 +1,6 @@
-"""Keeps a number of worker processes running: starts, watches, replaces and stops them.
+"""Keeps a number of server processes running: starts, watches, replaces and stops them.
 
-All workers accept connections from one listening socket. A connection that waits for a worker which ends is accepted by
-another one.
+All of them accept connections from one listening socket. If one ends, the others accept the connections that wait.
 """
 
 from __future__ import annotations
@@ -19,39 +18,39 @@ from multiprocessing import resource_tracker
 import structlog
 
 ALIVE, READY = b".", b"r"
-"""Reports of a worker: its event loop runs; it accepts connections, and its databases have answered."""
+"""Reports of a process. ALIVE: its event loop runs. READY: it accepts connections, and its databases have answered."""
 
 _spawn = multiprocessing.get_context("spawn")
 
 _POLL_SECONDS = 0.1
-"""Interval at which the supervisor looks at its workers."""
+"""Interval at which the supervisor looks at its processes."""
 
 Target = Callable[[socket.socket], None]
-"""The work of a worker process, with its connection to the supervisor as argument. It must be picklable."""
+"""The work of a server process. Its argument is the connection to the supervisor. It must be picklable."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times in seconds."""
+    """Times after which the supervisor acts."""
 
-    stop: float
-    """From SIGTERM until a worker that has not ended is killed."""
-    silence: float = 30.0
-    """A worker that reports nothing for this time is killed: its event loop does not run."""
-    start: float = 180.0
-    """The same for a worker that has not served yet: loading code takes long on a busy machine. A rolling restart waits
-    this long until a replacement serves."""
-    stable: float = 60.0
-    """A worker that ended after this time or later is replaced at once."""
-    first_pause: float = 1.0
-    longest_pause: float = 30.0
-    """Pauses before a worker that ended early is replaced. Each is twice as long as the one before."""
+    stop_seconds: float
+    """From SIGTERM until a process that has not ended is killed."""
+    silence_seconds: float = 30.0
+    """A process that reports nothing for this time is killed: its event loop does not run."""
+    start_seconds: float = 180.0
+    """The same for a process that has not served yet: loading code takes long on a busy machine. It is also the longest
+    wait of a rolling restart for a replacement."""
+    stable_seconds: float = 60.0
+    """A process that has run for this time is replaced at once when it ends."""
+    first_pause_seconds: float = 1.0
+    longest_pause_seconds: float = 30.0
+    """Pauses before a process that ended early is replaced. Each is twice as long as the one before."""
 
 
-class Worker:
-    """One worker process."""
+class SupervisedProcess:
+    """One server process, and what the supervisor knows about it."""
 
     def __init__(self, target: Target, timing: Timing, early_ends: int, *, is_needed: bool) -> None:
         """Start the process. `early_ends`: how many of its predecessors in a row ended early.
@@ -61,13 +60,13 @@ class Worker:
         self.early_ends = early_ends
         self.is_ready = False
         self.is_needed = is_needed
-        """True if another one has to be started when it ends."""
+        """True if the supervisor starts another process when this one ends."""
         self._timing = timing
-        self._reports, for_worker = socket.socketpair()
+        self._reports, child_end = socket.socketpair()
         self._reports.setblocking(False)
-        self._process = _spawn.Process(target=target, args=(for_worker,))
+        self._process = _spawn.Process(target=target, args=(child_end,))
         try:
-            with for_worker, _signals_of_supervisor_blocked():
+            with child_end, _signals_of_supervisor_blocked():
                 self._process.start()
         except OSError:
             self._reports.close()
@@ -104,7 +103,7 @@ class Worker:
         self._process.kill()
 
     async def watch(self) -> None:
-        """Follow the process until it ends. Kill it if it does not report, or does not end when it should."""
+        """Watch the process until it ends. Kill it if it does not report, or does not end when it should."""
         while self.exit_code is None:
             self._read_reports()
             reason = self._reason_to_kill()
@@ -124,7 +123,7 @@ class Worker:
     async def until_ready(self, stopping: asyncio.Event) -> bool:
         """Wait until the process serves. Returns False if it ended, was too slow, or everything is stopping."""
         while not self.is_ready:
-            if self.exit_code is not None or stopping.is_set() or self.age > self._timing.start:
+            if self.exit_code is not None or stopping.is_set() or self.age > self._timing.start_seconds:
                 return False
             await asyncio.sleep(_POLL_SECONDS)
         return True
@@ -138,21 +137,21 @@ class Worker:
 
     def _reason_to_kill(self) -> str | None:
         now = time.monotonic()
-        if self._stopped is not None and now > self._stopped + self._timing.stop:
-            return f"it still ran {self._timing.stop:g} s after SIGTERM"
-        silence = self._timing.silence if self.is_ready else self._timing.start
+        if self._stopped is not None and now > self._stopped + self._timing.stop_seconds:
+            return f"it still ran {self._timing.stop_seconds:g} s after SIGTERM"
+        silence = self._timing.silence_seconds if self.is_ready else self._timing.start_seconds
         if self._stopped is None and now > self._heard + silence:
             return f"it reported nothing for {silence:g} s"
         return None
 
 
 class Supervisor:
-    """Runs workers until SIGTERM or SIGINT. SIGHUP replaces them one after the other."""
+    """Runs server processes until SIGTERM or SIGINT. SIGHUP replaces them one after the other."""
 
     def __init__(self, target: Target, count: int, timing: Timing, on_ready: Callable[[], None]) -> None:
-        """Start nothing yet. `on_ready` is called once, when all workers of the start serve."""
-        self.workers: list[Worker] = []
-        """Running workers, the oldest first."""
+        """Start nothing yet. `on_ready` is called once, when all processes serve for the first time."""
+        self.processes: list[SupervisedProcess] = []
+        """Running processes, the oldest first."""
         self._target = target
         self._count = count
         self._timing = timing
@@ -164,9 +163,9 @@ class Supervisor:
         self._restart: asyncio.Task[None] | None = None
 
     async def run(self) -> bool:
-        """Keep workers running until `stop`. Returns False if a worker did not start, or ended before any had served.
+        """Keep processes running until `stop`. Returns False if one did not start, or ended before any had served.
 
-        Call it in the main thread. All workers have ended when it returns.
+        Call it in the main thread. All processes have ended when it returns.
         """
         loop = asyncio.get_running_loop()
         handlers = {signal.SIGINT: self.stop, signal.SIGTERM: self.stop, signal.SIGHUP: self.restart}
@@ -180,20 +179,20 @@ class Supervisor:
                         break
                 self._tasks.create_task(self._announce())
         finally:
-            for worker in self.workers:
-                worker.kill()
+            for process in self.processes:
+                process.kill()
             for number in handlers:
                 loop.remove_signal_handler(number)
         return not self._failed
 
     def stop(self) -> None:
-        """Stop all workers at once, and replace none any more."""
+        """Ask all processes to stop, and start no more."""
         self._stopping.set()
-        for worker in self.workers:
-            worker.stop()
+        for process in self.processes:
+            process.stop()
 
     def restart(self) -> None:
-        """Replace all workers, one after the other. Does nothing while that is under way."""
+        """Replace all processes, one after the other. Does nothing while they are being replaced."""
         if not self._stopping.is_set() and (self._restart is None or self._restart.done()):
             self._restart = self._tasks.create_task(self._replace_all())
 
@@ -201,39 +200,39 @@ class Supervisor:
         self._failed = True
         self.stop()
 
-    def _start(self, early_ends: int = 0, *, is_needed: bool = True) -> Worker | None:
-        """Start a worker. Returns None, after logging the reason, if the system gives no process."""
+    def _start(self, early_ends: int = 0, *, is_needed: bool = True) -> SupervisedProcess | None:
+        """Start a process. Returns None, after logging the reason, if the system gives no process."""
         try:
-            worker = Worker(self._target, self._timing, early_ends, is_needed=is_needed)
+            process = SupervisedProcess(self._target, self._timing, early_ends, is_needed=is_needed)
         except OSError as error:
             log.error("server_process_not_started", reason=error.strerror)
             return None
-        self.workers.append(worker)
-        self._tasks.create_task(self._look_after(worker))
-        return worker
+        self.processes.append(process)
+        self._tasks.create_task(self._look_after(process))
+        return process
 
-    async def _look_after(self, worker: Worker) -> None:
-        """Watch a worker, and replace it after an unexpected end."""
-        await worker.watch()
-        self.workers.remove(worker)
-        if not worker.is_needed:
+    async def _look_after(self, process: SupervisedProcess) -> None:
+        """Watch a process, and replace it after an unexpected end."""
+        await process.watch()
+        self.processes.remove(process)
+        if not process.is_needed:
             return
-        self._has_served = self._has_served or any(one.is_ready for one in [worker, *self.workers])
+        self._has_served = self._has_served or any(each.is_ready for each in [process, *self.processes])
         if not self._has_served:
-            _log_end(worker)
+            _log_end(process)
             self._fail()
             return
         early_ends, pause = 0, 0.0
-        if worker.age < self._timing.stable:
-            early_ends = worker.early_ends + 1
-            pause = min(self._timing.first_pause * 2 ** (early_ends - 1), self._timing.longest_pause)
-        _log_end(worker, replaced_in_seconds=pause)
+        if process.age < self._timing.stable_seconds:
+            early_ends = process.early_ends + 1
+            pause = min(self._timing.first_pause_seconds * 2 ** (early_ends - 1), self._timing.longest_pause_seconds)
+        _log_end(process, replaced_in_seconds=pause)
         while not await self._is_stopping_within(pause):
             replacement = self._start(early_ends)
             if replacement is not None:
-                _log_replacement(worker, replacement)
+                _log_replacement(process, replacement)
                 return
-            pause = min(max(2 * pause, self._timing.first_pause), self._timing.longest_pause)
+            pause = min(max(2 * pause, self._timing.first_pause_seconds), self._timing.longest_pause_seconds)
 
     async def _is_stopping_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
@@ -242,15 +241,15 @@ class Supervisor:
         return self._stopping.is_set()
 
     async def _announce(self) -> None:
-        while sum(worker.is_ready for worker in self.workers) < self._count:
+        while sum(process.is_ready for process in self.processes) < self._count:
             if self._stopping.is_set():
                 return
             await asyncio.sleep(_POLL_SECONDS)
         self._on_ready()
 
     async def _replace_all(self) -> None:
-        for worker in list(self.workers):
-            if not worker.is_needed or worker.exit_code is not None:
+        for process in list(self.processes):
+            if not process.is_needed or process.exit_code is not None:
                 continue
             replacement = self._start(is_needed=False)
             if replacement is None:
@@ -263,14 +262,14 @@ class Supervisor:
                 log.error("restart_stopped", pid=replacement.pid, reason="it did not become ready")
                 replacement.stop()
                 return
-            if worker.exit_code is not None:
+            if process.exit_code is not None:
                 # It ended unexpectedly, and has a replacement.
                 replacement.stop()
                 continue
             replacement.is_needed = True
-            worker.stop()
-            await worker.until_ended()
-            _log_replacement(worker, replacement)
+            process.stop()
+            await process.until_ended()
+            _log_replacement(process, replacement)
         log.info("server_processes_replaced")
 
 
@@ -278,8 +277,8 @@ class Supervisor:
 def _signals_of_supervisor_blocked() -> Iterator[None]:
     """Block SIGINT and SIGHUP. A process that is started meanwhile never gets them.
 
-    Ctrl-C, a terminal that is closed and `systemctl kill` signal all processes. Only the supervisor answers: a worker
-    that loads code would end with a traceback, and SIGHUP would end all workers at once.
+    Ctrl-C, a terminal that is closed and `systemctl kill` signal all processes. Only the supervisor reacts. Without
+    this, a process that loads code would end with a traceback, and SIGHUP would end all processes at once.
     """
     signals = {signal.SIGINT, signal.SIGHUP}
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -292,11 +291,15 @@ def _signals_of_supervisor_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
-def _log_end(worker: Worker, **fields: float) -> None:
+def _log_end(process: SupervisedProcess, **fields: float) -> None:
     log.error(
-        "server_process_ended", pid=worker.pid, exit_code=worker.exit_code, age_seconds=round(worker.age, 1), **fields
+        "server_process_ended",
+        pid=process.pid,
+        exit_code=process.exit_code,
+        age_seconds=round(process.age, 1),
+        **fields,
     )
 
 
-def _log_replacement(worker: Worker, replacement: Worker) -> None:
-    log.info("server_process_replaced", pid=worker.pid, replacement=replacement.pid)
+def _log_replacement(process: SupervisedProcess, replacement: SupervisedProcess) -> None:
+    log.info("server_process_replaced", pid=process.pid, replacement=replacement.pid)

@@ -1,4 +1,4 @@
-"""One worker process of `confab serve --workers N`: serves, and reports to the supervisor that started it."""
+"""One server process of `confab serve --workers N`: serves, and reports to the supervisor that started it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from server.observability.health import READINESS_STATE, Check
 from server.process.supervisor import ALIVE, READY
 from server.process.uvicorn_server import EventDrivenServer
 
-BEAT_SECONDS = 1.0
-"""Interval at which a worker reports that its event loop runs."""
+REPORT_SECONDS = 1.0
+"""Interval at which a process reports that its event loop runs."""
 
 _log = structlog.get_logger(__name__)
 
 
-def run_worker(config: uvicorn.Config, sock: socket.socket, reports: socket.socket) -> None:
+def serve_under_supervisor(config: uvicorn.Config, sock: socket.socket, reports: socket.socket) -> None:
     """Serve on a listening socket until SIGTERM, or until the supervisor has ended.
 
-    `reports` is a connection to the supervisor. The worker writes ALIVE or READY to it once a second.
+    `reports` is a connection to the supervisor. The process writes ALIVE or READY to it once a second.
     """
     config.configure_logging()
     server = EventDrivenServer(config)
@@ -47,10 +47,10 @@ async def _report(server: EventDrivenServer, reports: socket.socket) -> None:
     ready = False
     while True:
         ready = ready or await _is_ready(server)
-        # A supervisor that does not read must not block the worker.
+        # A supervisor that does not read must not block this process.
         with contextlib.suppress(OSError):
             reports.send(READY if ready else ALIVE)
-        await asyncio.sleep(BEAT_SECONDS if ready else BEAT_SECONDS / 10)
+        await asyncio.sleep(REPORT_SECONDS if ready else REPORT_SECONDS / 10)
 
 
 async def _is_ready(server: EventDrivenServer) -> bool:
@@ -60,7 +60,7 @@ async def _is_ready(server: EventDrivenServer) -> bool:
     if check is None:
         return True
     try:
-        async with asyncio.timeout(BEAT_SECONDS):
+        async with asyncio.timeout(REPORT_SECONDS):
             return not any((await check()).values())
     except TimeoutError:
         return False
@@ -70,7 +70,7 @@ async def _is_ready(server: EventDrivenServer) -> bool:
 
 
 async def _stop_with_supervisor(reports: socket.socket) -> None:
-    """Stop when the supervisor has ended: nobody would replace this worker, or tell it to stop."""
+    """Stop when the supervisor has ended: nothing would replace this process, or stop it."""
     reports.setblocking(False)
     with contextlib.suppress(OSError):
         # The supervisor sends nothing.
@@ -82,7 +82,7 @@ async def _stop_with_supervisor(reports: socket.socket) -> None:
 
 @contextlib.contextmanager
 def ignore_repeated_signal() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM where uvicorn has no handler: at its end it raises the signal that stopped it again."""
+    """Ignore SIGINT and SIGTERM while uvicorn has no handler: when it ends, it repeats the signal that stopped it."""
 
     def ignore(_number: int, _frame: FrameType | None) -> None:
         return

@@ -10,7 +10,7 @@ D = TypeVar("D")
 
 
 def known_value(kind: type[E], stored: Any, default: D) -> E | D:
-    """Return the value that is stored; `default` for one that this version does not know."""
+    """Return a stored value as a member of an enum; `default` if this version does not know the value."""
     try:
         return kind(stored)
     except ValueError:

@@ -87,7 +87,7 @@ def rule_fields(rule: ContentRule) -> dict[str, Any]:
 
 
 def rule_from(fields: Mapping[str, Any]) -> ContentRule | None:
-    """Return a rule from its stored form; None for one whose action only later versions know."""
+    """Return a rule from its stored form; None if only later versions know its action."""
     action = known_value(ContentAction, fields[_F.ACTION], None)
     if action is None:
         return None

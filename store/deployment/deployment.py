@@ -34,7 +34,7 @@ from store.search.index_state import new_state
 from store.search.index_states import INDEX_STATE, IndexStates
 
 _SLOTS_FORMAT = 2
-"""The shared format from which on servers understand that slots have different generations."""
+"""The first shared format whose servers know generations of slots."""
 
 _RECENTLY_LOST_MS = 60_000
 
@@ -66,7 +66,7 @@ class Deployment:
             lease_mongo: The same MongoDB with connections of its own, for the lease of the worker number.
             has_directory: Users may search the directory.
             has_search: This process writes the index of messages.
-            shared_format: Format of what this process shares with other servers; tests change it.
+            shared_format: The shared format of this process; tests change it.
         """
         self._mongo = mongo
         self._lease_mongo = lease_mongo or mongo
@@ -88,7 +88,7 @@ class Deployment:
             shared_format=shared_format,
         )
         self.formats = SharedFormats(self._lease_mongo, LEASES, self.owner, shared_format)
-        self.generations.may_divide = self._may_divide
+        self.generations.may_differ_by_slot = self._may_differ_by_slot
         self.index_states = IndexStates(mongo, clock, self.owner, lambda: self.redis_epoch)
         self.generations.on_row = lambda row: self.index_states.note(row, self.redis_epoch)
         self.name = ""
@@ -103,7 +103,7 @@ class Deployment:
         self.redis_lost_at_ms = 0
         """Time at which Redis last lost its contents. 0: never."""
 
-    async def _may_divide(self) -> bool:
+    async def _may_differ_by_slot(self) -> bool:
         """Return whether all servers understand that slots have different generations."""
         if self.formats.oldest is None:
             # This process is starting, or is no server. Without an answer, a generation begins for all slots.
@@ -192,8 +192,8 @@ class Deployment:
     async def _check_redis(self) -> None:
         await self.generations.check()
         oldest = self.formats.oldest
-        if self.generations.is_divided and oldest is not None and oldest < _SLOTS_FORMAT:
-            # A server of an earlier version was started, which uses the newest generation for all slots.
+        if self.generations.differs_by_slot and oldest is not None and oldest < _SLOTS_FORMAT:
+            # A server of an earlier version has started. It uses the newest generation for all slots.
             await self.generations.begin_next()
         number = self.generations.number
         try:
@@ -206,7 +206,7 @@ class Deployment:
                 return
             epoch = f"{self.generations.begun_ms}-{number}"
         if number != self.generations.number:
-            # A new connection has led to a shard that was replaced.
+            # A new connection has shown that a shard was replaced.
             await self._check_redis()
             return
         self.epoch_generation = number

@@ -3,7 +3,7 @@
 The deployment's row in MongoDB holds the number of the generation and the run id of the Redis that it lives in. A Redis
 with another run id was restarted, restored or promoted, so it may hold older data than MongoDB. Its first use therefore
 begins the next generation, whose key names are new, and nothing that it held before is read. No connection is used
-before that is settled.
+before that is decided.
 
 A shard of a cluster that was restarted or replaced begins a generation for its slots alone (ADR 105). The key names of
 other slots stay as they are, and so do the connections to other shards.
@@ -17,14 +17,14 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     slots  the generations of a cluster's slots, unless all have the newest one: see `slot_generations.py`
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
     runs   run ids of a cluster's primaries, by shard id
-    epochs the numbers of their configurations, by shard id
+    epochs their configuration epochs, by shard id
     begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
     noted  the same, for servers that understand `slots`
     whole  when a server last reached all shards of the cluster
     apart  when all shards were last reached, while a shard has not been for AWAY_AFTER_MS; absent otherwise
-    was    when the Redis before was last reached as a whole
+    was    when all of the previous Redis was last reached
     mend   messages stored since then may not be delivered completely; absent: there is nothing to recover
 """
 
@@ -113,7 +113,7 @@ class Generations:
         self._unreachable_since: float | None = None
         self._shards: dict[str, str] = {}
         """The run ids under which this process uses the shards of a cluster."""
-        self._slots = SlotGenerations.equal(0)
+        self._slots = SlotGenerations.uniform(0)
         self.number = 0
         """The newest generation."""
         self.begun_ms = 0
@@ -123,7 +123,7 @@ class Generations:
         self.recover_from_ms: int | None = None
         """Messages stored since then may not be delivered completely. None: there is nothing to recover."""
         self.is_apart = False
-        """True while a shard is away, and all messages since then will be looked at when it is back."""
+        """True while a shard is away for all servers. Messages stored meanwhile are checked when it is back."""
         self._partial_since: float | None = None
         """Time since when this process has not reached all shards, by `time.monotonic`."""
         self.noted_epoch: str | None = None
@@ -131,15 +131,15 @@ class Generations:
         self._checked_ms = 0
         self._notes_lost_since_ms: int | None = None
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
-        """Called with each row that `check` reads."""
-        self.may_divide: Callable[[], Awaitable[bool]] = _always
+        """Called with the deployment's row whenever `check` has read it."""
+        self.may_differ_by_slot: Callable[[], Awaitable[bool]] = _always
         """Returns whether all servers understand that slots have different generations."""
         cache.admit_with(self.admit)
 
     async def admit(self, redis: RedisIdentity) -> None:
-        """Determine the generation under which a Redis is used.
+        """Determine the generation in which a Redis is used.
 
-        A shard that is new to the generation holds no old data. A known one must have the same run id, or a generation
+        A shard that is new to the generation holds no old data. If a known shard has another run id, a generation
         begins for its slots. Raises Unreachable if MongoDB does not answer, and RedisConnectionError for a primary of a
         shard in which another one has taken over.
         """
@@ -177,13 +177,13 @@ class Generations:
                     self._shards[shard] = run
 
     async def _replace_shard(self, row: dict[str, Any], redis: RedisIdentity) -> None:
-        """Begin a generation for the slots of a shard that has another run id than the row says.
+        """Begin a generation for the slots of a shard whose run id is not the one in the row.
 
-        It begins for all slots if some servers would not understand it, or if there are too many ranges.
+        It begins for all slots if some servers do not know generations of slots, or if there are too many ranges.
         """
         number, slots = row["gen"] + 1, await redis.list_slots()
         field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
-        if field is None or not await self.may_divide():
+        if field is None or not await self.may_differ_by_slot():
             if await self._begin_after(row, CLUSTER, redis):
                 _log.warning("redis_contents_discarded", run=redis.run, shard=redis.shard)
         elif await self._begin_for_slots(row, field, redis):
@@ -192,10 +192,11 @@ class Generations:
     async def begin_next(self, slots: Collection[int] | None = None) -> None:
         """Begin the next generation: all servers discard the contents of Redis within a second or two.
 
-        slots: only those of these slots of a cluster; of their shards if they are too scattered. Raises Unreachable.
+        slots: discard only these slots of a cluster, or all slots of their shards if they are too scattered. Raises
+            Unreachable.
         """
         row = await self._read_row()
-        if slots is not None and row.get("run") == CLUSTER and await self.may_divide():
+        if slots is not None and row.get("run") == CLUSTER and await self.may_differ_by_slot():
             number, present = row["gen"] + 1, SlotGenerations.from_row(row)
             for chosen in (slots, self._cache.widen_slots(slots)):
                 if (field := present.begin(chosen, number).to_field(number)) is not None:
@@ -209,8 +210,8 @@ class Generations:
         """Follow the generation in MongoDB, and start or end the use of the fallback.
 
         Costs one read of MongoDB and a PING of each shard, and one write per second in the whole deployment. Raises
-        Unreachable if Redis or MongoDB does not answer, also if the fallback is used from now on. A cluster of which a
-        part answers is not unreachable.
+        Unreachable if Redis or MongoDB does not answer, even if it starts to use the fallback. A cluster of which
+        a part answers is reachable.
         """
         row = await self._read_row(_PROJECTION)
         self.recover_from_ms, self.is_apart = row.get("mend"), "apart" in row
@@ -218,7 +219,7 @@ class Generations:
         self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             await self._follow_present_row()
-        elif self.is_divided and is_outdated(row):
+        elif self.differs_by_slot and is_outdated(row):
             # This process was paused, or the others do not see its writes: they use the newest names for all slots.
             await self.begin_next()
         try:
@@ -235,15 +236,15 @@ class Generations:
         await self._note_reached(row, is_whole=is_whole)
 
     def note_lost_notes(self) -> None:
-        """Note that messages have no notes, because a shard is away. They are looked at when it is back."""
+        """Remember that messages have no notes, because a shard is away. They are checked when it is back."""
         if self._notes_lost_since_ms is None:
             self._notes_lost_since_ms = self._checked_ms
 
     async def _note_reached(self, row: Mapping[str, Any], *, is_whole: bool) -> None:
         """Write when Redis, and all of its shards, were reached, if no server has done so in the last second.
 
-        After a time in which a shard was away for all servers, messages since then have to be looked at, even if it
-        has kept its contents: their effects on it, and their notes in it, are missing.
+        If a shard was away for all servers, the messages stored meanwhile have to be checked, even if the shard has
+        kept its contents: their effects on it, and their notes in it, are missing.
         """
         now, of_run = row["now"], {"_id": 1, "run": self._run}
         change: dict[str, Any] = {}
@@ -252,7 +253,7 @@ class Generations:
         if now - row.get("seen", 0) > _SEEN_INTERVAL_MS:
             change |= {"seen": MONGO_NOW, "noted": MONGO_NOW}
         if is_outdated(row):
-            # From the first write on the field would count again.
+            # This writes `noted`, after which the field `slots` would be valid again.
             change |= {"noted": MONGO_NOW, "slots": "$$REMOVE"}
         if is_whole:
             if now - row.get("whole", 0) > _SEEN_INTERVAL_MS:
@@ -272,7 +273,7 @@ class Generations:
             _log.warning("redis_shards_are_back")
 
     @property
-    def is_divided(self) -> bool:
+    def differs_by_slot(self) -> bool:
         """True if slots have different generations."""
         return not self._cache.keys.is_uniform
 
@@ -296,7 +297,7 @@ class Generations:
         self._cache.drop()
 
     async def _follow_present_row(self) -> None:
-        """Use the generation in MongoDB from now on."""
+        """Use the generation that MongoDB has."""
         async with self._lock:
             self._follow(await self._read_row())
 
@@ -372,7 +373,7 @@ class Generations:
     ) -> bool:
         """Begin the generation after the row's for some slots of the cluster. Returns false if another was faster.
 
-        slots: the stored form of `SlotGenerations` then. replaced: the shard that has another run id now.
+        slots: the stored form of the new `SlotGenerations`. replaced: the shard with a new run id.
         """
         change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
         change["noted"] = MONGO_NOW
@@ -394,5 +395,5 @@ def _ms_since(began: float) -> float:
 
 
 def _fields_of_shard(redis: RedisIdentity) -> dict[str, str | int]:
-    """Return the fields of the row that say by which process a shard is used."""
+    """Return the fields of the row for the primary of a shard: its run id and its configuration epoch."""
     return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}

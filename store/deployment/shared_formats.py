@@ -1,10 +1,10 @@
-"""The format of all that servers share while they run, and which formats the servers of a deployment have (ADR 104).
+"""The shared format: a number for everything that servers share while they run (ADR 104).
 
-SHARED_FORMAT covers frames of the bus, keys and arguments of scripts, cached records and logs in Redis, and rows of
+It covers frames of the bus, keys and arguments of scripts, cached records and logs in Redis, and rows of
 queues. Each server writes its format to the row of its worker number. Neighbouring formats work together.
 
 Fields of the row `deployment` {_id 1}:
-    formats  {format: ms by MongoDB's clock}: when a server of this format was last seen by one of a later format
+    formats  {format: when a server of a later format last saw a server with this one (ms by MongoDB's clock)}
     minfmt   the lowest format that servers may have, because the deployment uses it; absent: 1
 """
 
@@ -25,21 +25,24 @@ SHARED_FORMAT = 2
 """The format of this version of Confab. `tests/upgrade/shared_formats.txt` says what changed with each."""
 
 FIRST_FORMAT = 1
-"""The format of servers that write none."""
+"""The format of servers that write no format."""
 
-SETTLED_MS = 600_000
-"""Time since the last sign of an older server after which its format counts as gone.
+GONE_AFTER_MS = 600_000
+"""Time after which a format counts as gone, since a server with it was last seen.
 
 A server may come back after its lease has ended, and an operator may go back to the previous version.
 """
 
 
 class IncompatibleServer(Exception):
-    """This version of Confab cannot work together with servers that run, or with what the deployment uses."""
+    """Raised when this process is too far from the formats of running servers, or of the deployment."""
 
 
 def format_field(owner: str, number: int) -> Document:
-    """Return the value of the field `format` of a lease. A server of an earlier version leaves the field as it is."""
+    """Return the value of the field `format` of a lease.
+
+    It names the owner: a server of an earlier version that takes over the lease leaves the field as it is.
+    """
     return {"by": owner, "n": number}
 
 
@@ -50,15 +53,15 @@ def format_of(lease: Document) -> int:
 
 
 class SharedFormats:
-    """The formats of all servers, as one process has read them."""
+    """The formats of all servers, as far as one process knows them."""
 
     def __init__(self, mongo: Mongo, leases: str, owner: str, number: int = SHARED_FORMAT) -> None:
-        """Know nothing until `check`.
+        """Start without knowledge. `check` reads the formats.
 
         Args:
             mongo: The deployment's MongoDB.
             leases: The collection of the leases of worker numbers.
-            owner: This process in its lease.
+            owner: The name of this process in its lease.
             number: The format of this process.
         """
         self._mongo = mongo
@@ -66,7 +69,7 @@ class SharedFormats:
         self._owner = owner
         self.number = number
         self.oldest: int | None = None
-        """The oldest format of servers that live, or may still live; None until the first `check`."""
+        """The oldest format of servers that run or may come back; None until the first `check`."""
         self._minimum = FIRST_FORMAT
         self.on_incompatible: Callable[[], None] = lambda: None
         """Called if this process must end: the deployment has begun to use a later format. It must not block."""
@@ -76,7 +79,7 @@ class SharedFormats:
 
         Raises:
             IncompatibleServer: This process must not serve.
-            Unreachable: MongoDB does not answer; what was read before stays.
+            Unreachable: MongoDB does not answer. What is known stays as it was.
         """
         # Another server may raise the minimum at the same time. It reads the leases after that, and this process reads
         # the minimum after it wrote its lease: so one of the two sees the other.
@@ -89,24 +92,24 @@ class SharedFormats:
         self._minimum = row.get("minfmt", FIRST_FORMAT)
         seen = await self._note_older(leases, row.get("formats", {}))
         alive = {lease["owner"]: format_of(lease) for lease in leases if lease["until"] > lease["now"]}
-        recent = [number for number, ms in seen.items() if ms > row["now"] - SETTLED_MS]
+        recent = [number for number, ms in seen.items() if ms > row["now"] - GONE_AFTER_MS]
         self.oldest = min([self.number, *alive.values(), *recent])
         if self._minimum > self.number:
             raise IncompatibleServer(
                 f"The deployment uses shared format {self._minimum}, but this Confab has format {self.number}. Start "
                 "the version of Confab that the other servers have, or a later one."
             )
-        far = {number for number in alive.values() if abs(number - self.number) > 1}
-        if far:
+        too_far = {number for number in alive.values() if abs(number - self.number) > 1}
+        if too_far:
             raise IncompatibleServer(
-                f"Servers with shared format {min(far)} are running, and this Confab has format {self.number}. Only "
-                "neighbouring formats work together: upgrade all servers to each release between them first, one "
-                "release after the other (docs/upgrading.md)."
+                f"Running servers have shared format {min(too_far)}, but this Confab has format {self.number}. Only "
+                "neighbouring formats work together: first upgrade all servers to each release in between, one release "
+                "after the other (docs/upgrading.md)."
             )
 
     @property
-    def used(self) -> int:
-        """The lowest format that servers may have, as far as this process has read it."""
+    def minimum(self) -> int:
+        """The lowest format that servers may have, as far as this process knows."""
         return self._minimum
 
     async def list_alive(self) -> dict[str, int]:
@@ -118,7 +121,7 @@ class SharedFormats:
     async def check_running(self) -> None:
         """Read the formats while serving. Calls `on_incompatible` if this process is too old. Raises Unreachable.
 
-        A server that is too far away does not end this process: it had to refuse to start.
+        A server whose format is too far away does not end this process: that server should have refused to start.
         """
         try:
             await self.check()
@@ -130,11 +133,11 @@ class SharedFormats:
                 _log.error("shared_format_too_far", reason=str(error))
 
     async def all_servers_have(self, number: int) -> bool:
-        """Return whether what a format introduced may be written: all servers have it, and none without it can start.
+        """Return whether all servers have a format, so that its new forms may be written.
 
-        No round trip, but for the first time that the answer is true: from then on the deployment uses the format, and
-        servers of earlier formats (other than the first) refuse to start. The answer is false again if an older server
-        appears nevertheless. A failure of MongoDB counts as false.
+        The first true answer costs round trips: from then on the deployment uses the format, and servers of earlier
+        formats refuse to start, except those of format 1, which do not check it. If one of these starts, the answer is
+        false again. If MongoDB does not answer, it is false.
         """
         if self.oldest is None or number > self.oldest:
             return number <= FIRST_FORMAT
@@ -149,19 +152,19 @@ class SharedFormats:
         return number <= min(self.oldest, self._minimum)
 
     async def _read_leases(self) -> list[Document]:
-        """Return the leases of other processes. A dead one has `until` past.
+        """Return the leases of other processes that did not give them back; `until` of a dead one is in the past.
 
-        Of those that gave their numbers back (`until` 0), the ones with recent ids: they may have started and ended
-        while nobody looked. Times of ids are not by MongoDB's clock: ids of a far future say nothing.
+        Of the leases that were given back (`until` 0), it returns those with recent ids: these processes may have
+        started and ended since the last read. Ids are not made by MongoDB's clock, so ids of a far future do not count.
         """
         age = {"$subtract": [MONGO_NOW, "$used"]}
-        recent = {"$and": [{"$lt": [age, SETTLED_MS]}, {"$gt": [age, -SETTLED_MS]}]}
+        recent = {"$and": [{"$lt": [age, GONE_AFTER_MS]}, {"$gt": [age, -GONE_AFTER_MS]}]}
         others = {"owner": {"$ne": self._owner}, "$or": [{"until": {"$gt": 0}}, {"$expr": recent}]}
         fields: Document = {"owner": 1, "until": 1, "used": 1, "format": 1, "now": MONGO_NOW}
         return await self._mongo.find(self._leases, others, projection=fields)
 
     async def _note_older(self, leases: list[Document], noted: dict[str, int]) -> dict[int, int]:
-        """Note servers of earlier formats, also for processes that start later. Returns when each was last seen."""
+        """Store when each earlier format was last seen, and return these times by format."""
         seen = {int(number): ms for number, ms in noted.items()}
         changed = {}
         for lease in leases:

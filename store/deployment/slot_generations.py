@@ -1,10 +1,11 @@
 """The generation of each slot of a Redis Cluster (ADR 105).
 
 Stored form in the row of the deployment: the field `slots`, a document with `gen`, the generation with which it was
-written, and `starts`: [first slot, generation] of each range of slots, in order. If `gen` is not the row's own
-generation, a whole generation began afterwards, and the field has no meaning: so a server of a version that does not
-know the field can begin one. Nor has it a meaning if only servers of such a version have run meanwhile: they have used
-the newest generation for all slots.
+written, and `starts`: [first slot, generation] of each range of slots, in order. The field is ignored in two cases:
+
+- Its `gen` is not that of the row. A generation for all slots began afterwards: servers that do not know the field
+  begin one without changing the field.
+- Only servers that do not know the field have run lately. They have used the newest generation for all slots.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 from store.redis.keys import SLOTS
 
 MOST_RANGES = 1_000
-"""Ranges of slots that may have different generations. If there would be more, a generation begins for all slots."""
+"""Largest number of ranges with different generations. Instead of more, a generation begins for all slots."""
 
-
-_OLDER_ALONE_MS = 10_000
+_OUTDATED_AFTER_MS = 10_000
+"""Greatest difference between `seen` and `noted` while servers that know the field `slots` run."""
 
 
 def is_outdated(row: Mapping[str, Any]) -> bool:
-    """Return whether only servers that do not know the field have run lately: they write `seen` without `noted`."""
-    return bool(row.get("seen", 0) - row.get("noted", row.get("seen", 0)) > _OLDER_ALONE_MS)
+    """Return whether only servers that do not know the field `slots` have run lately."""
+    return bool(row.get("seen", 0) - row.get("noted", row.get("seen", 0)) > _OUTDATED_AFTER_MS)
 
 
 class SlotGenerations:
@@ -33,11 +34,11 @@ class SlotGenerations:
     __slots__ = ("_by_slot",)
 
     def __init__(self, by_slot: tuple[int, ...]) -> None:
-        """Take the generation of each slot."""
+        """by_slot: the generation of each slot."""
         self._by_slot = by_slot
 
     @classmethod
-    def equal(cls, generation: int) -> SlotGenerations:
+    def uniform(cls, generation: int) -> SlotGenerations:
         """Return the state in which all slots have one generation."""
         return cls((generation,) * SLOTS)
 
@@ -46,7 +47,7 @@ class SlotGenerations:
         """Return the state in the row of the deployment."""
         generation, stored = row.get("gen", 0), row.get("slots")
         if stored is None or stored["gen"] != generation or is_outdated(row):
-            return cls.equal(generation)
+            return cls.uniform(generation)
         starts = [(first, number) for first, number in stored["starts"]]
         by_slot: list[int] = []
         for (first, number), (end, _) in zip(starts, [*starts[1:], (SLOTS, 0)], strict=True):

@@ -28,8 +28,8 @@ from store.sessions.session_store import SessionStore
 _log = structlog.get_logger()
 
 _MAX_REMEMBERED = 10_000
-"""Users and conversations. If there are more, the contents of Redis are discarded: of the slots of the users in a
-cluster, or all of them if most are conversations, whose members may be on any slot."""
+"""Largest number of users and conversations. If there are more, the contents of Redis are discarded: in a cluster only
+the slots of these users, unless most are conversations, whose members may be on any slot."""
 
 _USERS_AT_ONCE = 500
 _CLOCK_TOLERANCE_SECONDS = 0.25
@@ -72,7 +72,7 @@ class StaleCaches:
         self._limit()
 
     def add_head(self, conversation: ConversationId) -> None:
-        """Remember a conversation whose head was changed. Its members have the change."""
+        """Remember a conversation whose head has missed a change. The sessions of its members have the change."""
         self._stale_heads[conversation] = time.monotonic()
         self._limit()
 
@@ -90,8 +90,8 @@ class StaleCaches:
     async def invalidate(self) -> None:
         """Invalidate everything that is remembered, so that it is loaded again and subscribers resync.
 
-        Does nothing while the fallback is used. Raises StoreError: the rest is still remembered then. If a shard is
-        away, that is what concerns it.
+        Does nothing while the fallback is used. Raises StoreError: what was not invalidated is still remembered. If
+        only one shard is away, everything on other shards is invalidated.
         """
         if not self._cache.is_shared:
             return
@@ -171,7 +171,7 @@ class StaleCaches:
         known = self._overflowed_slots
         self._overflowed_slots = None if slots is None or known is None else known | slots
 
-    # These methods remove from their argument what is done.
+    # These methods remove from their argument what they have handled.
 
     async def _reload(self, settings: dict[UserId, float]) -> None:
         _keep_since(settings, self._oldest_relevant)
@@ -225,6 +225,6 @@ class StaleCaches:
 
 
 def _keep_since(remembered: dict[Any, float], oldest: float) -> None:
-    """Remove what was added before a time."""
+    """Remove entries that were added before a time."""
     for name in [name for name, added_at in remembered.items() if added_at < oldest]:
         del remembered[name]

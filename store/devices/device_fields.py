@@ -64,7 +64,7 @@ def device_from(row: Document) -> Device:
 
 
 def push_from(row: Document) -> PushAddress | None:
-    """Return where pushes for the device of a row are sent; None: nowhere, or by a service of a later version."""
+    """Return where pushes for a device are sent; None if it has none, or if only later versions know the service."""
     platform = known_value(PushPlatform, row.get(_F.PLATFORM), None)
     if platform is None:
         return None

@@ -19,7 +19,7 @@ CLAIM_MS = 24 * 3600 * 1000
 """Time for which a key stands for its message."""
 
 UNKNOWN_EPOCH = "?"
-"""Stands for the epoch of Redis while the shard that has it is away."""
+"""The epoch of a claim while the shard with the key `epoch` is away."""
 
 
 @dataclass(frozen=True, slots=True)

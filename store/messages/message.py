@@ -332,7 +332,7 @@ def message_from(fields: dict[str, Any]) -> Message:
 
 
 def _unknown_fields(fields: dict[str, Any]) -> bytes:
-    """Return the fields that only a later version knows (JSON). Those of a recalled message are withheld."""
+    """Return the fields that only a later version knows (JSON). Of a recalled message, returns the kind at most."""
     unknown = {name: value for name, value in fields.items() if name not in _FIELDS}
     if _F.RECALLED_AT in fields:
         unknown = {}
@@ -341,7 +341,7 @@ def _unknown_fields(fields: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(unknown, option=orjson.OPT_PASSTHROUGH_DATETIME) if unknown else b""
     except TypeError:
-        # A value that JSON does not have. MongoDB keeps it: documents of messages are not replaced.
+        # JSON cannot represent a value. MongoDB keeps it, because documents of messages are never replaced.
         return b""
 
 

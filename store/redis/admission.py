@@ -14,7 +14,7 @@ from store.redis.calls import Script
 from store.redis.keys import SLOTS
 
 ListSlots = Callable[[], Awaitable[Collection[int]]]
-"""Returns the slots of a shard of a cluster, rather too many than too few. Raises RedisError, OSError."""
+"""Returns the slots of a shard of a cluster: some too many, but none too few. Raises RedisError, OSError."""
 
 
 async def _list_all_slots() -> Collection[int]:
@@ -28,7 +28,7 @@ class RedisIdentity:
     Attributes:
         run: Its run id, which each start of a process chooses at random.
         shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere.
-        config_epoch: The number of its configuration in a cluster. It grows whenever a replica takes over.
+        config_epoch: Its configuration epoch in a cluster, a number that grows whenever a replica takes over.
         list_slots: Lists the slots of its shard.
     """
 
@@ -57,9 +57,9 @@ class ConnectionAdmission:
         """Run ids of the nodes of a cluster that have loaded the scripts."""
 
     async def check(self, connection: AbstractConnection, list_slots: ListSlots) -> str:
-        """Return the id of its shard if the connection may be used; "" if it leads to no cluster.
+        """Return the id of the shard that a connection leads to; "" if it is not a cluster.
 
-        Raises RedisError, OSError, StoreError. A replica is refused: its run id is not that of its shard's primary.
+        Raises RedisError, OSError, StoreError. Refuses replicas, whose run id is not that of the primary.
         """
         if self.admit is None and not self._is_cluster:
             return ""
@@ -92,7 +92,7 @@ class ConnectionAdmission:
 
 
 async def _read_config_epoch(connection: AbstractConnection) -> int:
-    """Return the number of the node's configuration. Raises RedisConnectionError if it is a replica."""
+    """Return the node's configuration epoch. Raises RedisConnectionError if it is a replica."""
     await connection.send_command("ROLE")
     role, *_ = await connection.read_response()
     if role != b"master":

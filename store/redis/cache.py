@@ -111,7 +111,7 @@ class Cache:
         return await self._backend.run(calls)
 
     async def run_reachable(self, calls: Sequence[Call]) -> list[Any]:
-        """Return the results of those calls that succeed. Raises Unreachable if none does."""
+        """Return the results of the calls that succeed. Raises Unreachable if none does."""
         attempted = await self.attempt(calls)
         results = [result for result in attempted if not isinstance(result, Exception)]
         if attempted and not results:
@@ -202,7 +202,7 @@ class Cache:
         self._redis.admission.admit = admit
 
     async def ping(self) -> bool:
-        """Return whether all of the deployment's Redis answers: a part of a cluster may. Raises Unreachable if none.
+        """Return whether all of Redis answers; False if only a part of a cluster does. Raises Unreachable if none does.
 
         Afterwards the key names are those of its generation.
         """
@@ -249,7 +249,7 @@ class Cache:
         return self._redis.widen_slots(slots)
 
     async def find_url(self, channel: str) -> str:
-        """Return the URL of the Redis to subscribe to a channel at: of any node while its own is away.
+        """Return the URL of the Redis at which to subscribe to a channel; of any node while its own is away.
 
         Raises Unreachable.
         """

@@ -82,9 +82,9 @@ class RedisClient:
         return results
 
     async def ping(self) -> bool:
-        """Return whether all of Redis answers: of a cluster, a part may. Raises Unreachable if none of it does.
+        """Return whether all of Redis answers; False if only a part of a cluster does. Raises Unreachable if none does.
 
-        A new connection is admitted first, which settles the generation.
+        A new connection is admitted first, which determines the generation.
         """
         if isinstance(self._redis, ClusterNodes):
             with translate_errors():
@@ -117,7 +117,7 @@ class RedisClient:
         raise_first_error(await self.run(loads))
 
     async def find_url(self, channel: str) -> str:
-        """Return the URL of the Redis to subscribe to a channel at: of any node while its own is away.
+        """Return the URL of the Redis at which to subscribe to a channel; of any node while its own is away.
 
         Raises Unreachable.
         """
@@ -164,7 +164,7 @@ class RedisClient:
         return await self._redis.list_slots_of(node) if isinstance(self._redis, ClusterNodes) else ()
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
-        """Return the calls in the Redis protocol. Raises FormerGeneration if a key is of one."""
+        """Return the calls in the Redis protocol. Raises FormerGeneration if a key belongs to a former generation."""
         is_uniform, space = self._keys.is_uniform, self._keys.namespace
         parts = []
         for call in calls:

@@ -49,14 +49,14 @@ class Keys:
         """Start without a generation."""
         self.prefix = prefix
         self.namespace = prefix
-        """The beginning of names without a hash tag; of all names if all slots have the same generation."""
+        """Prefix of names without a hash tag; of all names if all slots have the same generation."""
         self._by_slot: Sequence[str] | None = None
-        """The beginning of the names of each slot; None if all slots have the same generation."""
+        """Prefix of the names of each slot; None if all slots have the same generation."""
         self.is_uniform = True
         """True if all slots have the same generation."""
 
     def enter(self, generation: int, by_slot: Sequence[int] | None = None) -> None:
-        """Use the names of a generation from now on.
+        """Use the names of a generation.
 
         by_slot: the generation of each slot, if not all of them have the newest one.
         """

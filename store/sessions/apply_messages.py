@@ -112,7 +112,7 @@ class FanoutCalls:
         self._numbers: dict[UserId, tuple[int, ...]] = {}
         """The numbers of each user's changes."""
         self.unreached: list[UserId] = []
-        """Users whose shard of Redis did not answer, if `run` was called with a function that does not raise then."""
+        """Users whose shard of Redis did not answer, if the argument of `run` returns exceptions for them."""
 
     def add_change(self, change: LoggedChange, users: Sequence[UserId]) -> FanoutResult:
         """Add a change that is not a message. Returns its effect, which is filled in by `run`."""
@@ -134,7 +134,7 @@ class FanoutCalls:
         """Apply everything: one round trip, and a second one if a slot of a cluster is moving.
 
         Args:
-            run: Makes the calls. If it returns exceptions in the places of results, the users are `unreached`.
+            run: Makes the calls. Users of calls for which it returns exceptions become `unreached`.
             first: Calls to be made in the same round trip, before the others.
 
         Returns:

@@ -182,8 +182,8 @@ def _head_for_former_member(head: Document, row: Document, active_ts: int) -> Do
 def _settings_from(row: Document, now_ms: int) -> tuple[dict[str, Any], int]:
     """Return the fields of the record that come from the row alone, and the row's `active_ts`.
 
-    Fields that only later versions know are copied, for their servers. A mute that has ended meanwhile moved the
-    session when it ended.
+    Fields that only later versions know are copied, so that servers of these versions find them. After the end of a
+    mute, `active_ts` is at least the time of this end.
     """
     settings = {f.stored: row[f.stored] for f in IN_ROW_AND_RECORD if row.get(f.stored) is not None}
     if not row.keys() <= ROW_FIELDS:

@@ -47,7 +47,7 @@ class VoiceState:
         may_show: The user has the right to show a camera or a screen in the channel.
         gone_at_ms: When the device was last heard from, if it is not connected; 0 while it is.
         version: The tick of the newest change that others see.
-        unknown_flags: Bits of flags that only later versions know. They stay as they are.
+        unknown_flags: Bits of flags that only later versions know, kept unchanged.
     """
 
     user: UserId

@@ -146,7 +146,7 @@ class DeliveryStore:
         )
 
     async def hold_line(self, line: Line, due_ms: int) -> None:
-        """Store that the first event of a line is due at a time, without a failed attempt."""
+        """Postpone the first event of a line to a time, without counting a failed attempt."""
         await self._mongo.update_one(WEBHOOK_LINES, {_L.ID: line.id}, {"$set": {_L.DUE: due_ms}})
 
     async def end_line(self, line: Line, now_ms: int) -> None:

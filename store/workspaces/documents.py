@@ -84,7 +84,7 @@ def pending_fields(pending: PendingChange) -> Document:
 
 
 def channel_from(row: Document) -> Channel | None:
-    """Return the channel that a document has; None if it is of a kind that only later versions know."""
+    """Return the channel of a document; None if only later versions know its kind."""
     kind = known_value(ChannelKind, row[ChannelField.KIND], None)
     if kind is None:
         return None

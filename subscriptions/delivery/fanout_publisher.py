@@ -55,7 +55,7 @@ class FanoutPublisher:
     def _end(self, outgoing: OutgoingEvents, complete: Sequence[InFlightMessage]) -> None:
         for message in complete:
             self._in_flight.remove(message)
-        noted = (message for message in complete if not message.keeps_entry)
+        noted = (message for message in complete if not message.stays_in_outbox)
         self._bus.send(outgoing, [self._store.outbox.clear_call(message.reserved) for message in noted])
 
     def _start(self, work: Coroutine[Any, Any, object]) -> None:

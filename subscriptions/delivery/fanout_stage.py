@@ -102,20 +102,21 @@ class FanoutStage:
                     self._leave_incomplete(message)
 
     def _leave_incomplete(self, message: InFlightMessage) -> None:
-        """Answer the sender of a durable message whose fan-out failed."""
+        """Answer the sender of a durable message whose fan-out failed. The message stays in its outbox."""
         self._in_flight.answer(message, NOT_CACHED)
         self._publisher.leave_incomplete(message)
 
-    async def _fan_out(self, given: list[InFlightMessage]) -> None:
+    async def _fan_out(self, messages: list[InFlightMessage]) -> None:
         """Apply all messages to the heads, then to the sessions of senders and first recipients: one round trip.
 
-        If a shard of Redis does not answer, the caches that it has are stale. The others get the messages.
+        If a shard of Redis does not answer, its caches are remembered as stale. Recipients on other shards get the
+        messages.
         """
         calls: list[Call] = []
         batch: list[InFlightMessage] = []
         places: list[_Places] = []
         slices: list[RecipientSlice] = []
-        for message in sorted(given, key=delivery_order):
+        for message in sorted(messages, key=delivery_order):
             try:
                 recipients = await self._first_slice(message)
             except StoreError:
@@ -132,14 +133,16 @@ class FanoutStage:
         fanout = FanoutBatch(self._store, slices)
         answers = await fanout.run(self._store.cache.attempt, calls)
         if any(isinstance(answer, Exception) for answer in answers[ends[-1] :]):
-            self._keep_unnoted(batch)
+            self._note_later(batch)
         for user in fanout.unreached:
             self._store.stale_caches.add_user(user)
         results = fanout.results
         if any(isinstance(answer, Exception) for answer in answers):
-            going = [i for i, end in enumerate(ends) if self._may_go_on(batch[i], answers, places[i].head, end)]
-            batch, slices = [batch[i] for i in going], [slices[i] for i in going]
-            places, results = [places[i] for i in going], [results[i] for i in going]
+            publishable = [
+                i for i, end in enumerate(ends) if self._handle_failures(batch[i], answers, places[i].head, end)
+            ]
+            batch, slices = [batch[i] for i in publishable], [slices[i] for i in publishable]
+            places, results = [places[i] for i in publishable], [results[i] for i in publishable]
         # A head that is not cached answers 0, and may have been overtaken.
         overtaken = [
             message
@@ -167,11 +170,11 @@ class FanoutStage:
         self._large_groups.push([message for message in batch if not message.is_complete])
         self._publisher.publish(outgoing, [message for message in batch if message.is_complete])
 
-    def _may_go_on(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
-        """Return whether a message can be published although some of its calls may have failed.
+    def _handle_failures(self, message: InFlightMessage, answers: list[Any], first: int, end: int) -> bool:
+        """Handle failed calls of a message, if there are any. Return whether it can be published.
 
-        A head that could not be updated counts as not cached, and is dropped later. A claim need not be settled: it
-        names the message.
+        A head that could not be updated counts as not cached, and is dropped later. A claim that could not be updated
+        is no failure: it names the message already.
         """
         if not any(isinstance(answer, Exception) for answer in answers[first:end]):
             return True
@@ -181,22 +184,22 @@ class FanoutStage:
             return False
         if isinstance(answers[first], Exception):
             answers[first] = _NOT_CACHED_HEAD
-            message.keeps_entry = True
+            message.stays_in_outbox = True
             self._store.stale_caches.add_head(conversation)
         return True
 
-    def _keep_unnoted(self, batch: Sequence[InFlightMessage]) -> None:
-        """Provide for messages that could not be noted: they stay in the outbox, and are noted when they are repeated.
+    def _note_later(self, batch: Sequence[InFlightMessage]) -> None:
+        """Make sure that messages are noted later: keep them in the outbox, so that their delivery is repeated.
 
-        Nobody repeats them in vain for as long as a shard is known to be away: they are noted by the loss recovery that
-        follows.
+        While the row says that a shard is away, repeating would fail again and again. The loss recovery that follows
+        notes these messages instead.
         """
         generations = self._store.deployment.generations
         if generations.is_apart:
             generations.note_lost_notes()
         else:
             for message in batch:
-                message.keeps_entry = True
+                message.stays_in_outbox = True
 
     def _add_calls(self, calls: list[Call], message: InFlightMessage) -> _Places:
         """Add the calls for the head, the clock of a channel's workspace, and others. Return the places of some."""

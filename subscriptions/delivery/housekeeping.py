@@ -148,7 +148,7 @@ class Housekeeper:
         self._slice = 0
         self._closing = False
         self._epoch = ("", 0)
-        """The epoch of Redis when it was last checked, and the newest generation then."""
+        """The epoch of Redis and the newest generation at the last check."""
 
     async def open(self) -> None:
         """Start. The databases need not be reachable."""
@@ -213,7 +213,7 @@ class Housekeeper:
         return deployment.redis_epoch, deployment.epoch_generation
 
     def _resync(self, generation: int) -> None:
-        """Resync the feeds, devices and watches on slots with a later generation than the given one."""
+        """Resync the feeds, devices and watches on slots whose generation is later than the given one."""
         is_later, keys = self._store.deployment.generations.is_later, self._store.keys
 
         def is_lost(user: UserId) -> bool:

@@ -56,8 +56,8 @@ class InFlightMessage:
     watchers: Sequence[UserId] = ()
     """Users who look at the thread and do not get its messages otherwise, for the large-group queue."""
 
-    keeps_entry: bool = False
-    """True if the message stays in the outbox after its delivery, because it could not be noted."""
+    stays_in_outbox: bool = False
+    """True if the message stays in the outbox after its delivery: its notes or its head could not be written."""
     new_followers: Sequence[UserId] = ()
     """Users who begin to follow the thread, until the large-group queue has judged whether they can see it."""
 

@@ -33,8 +33,8 @@ PUSH_MS = 600_000
 """Age at the loss up to which messages are noted for pushes again: these may have waited for a device or a service."""
 
 _LATE_MS = 5_000
-"""Time after the beginning of a recovery up to which messages are looked at. Servers follow a loss within seconds, and
-their clocks differ a little. Messages that come later are delivered in the present Redis."""
+"""The recovery checks messages up to this time after its beginning. Servers notice a loss within seconds, and their
+clocks differ a little. Later messages are delivered with the new contents of Redis."""
 
 _YOUNG_MS = 10_000
 """Age of messages from which on no server writes them any more."""

@@ -341,7 +341,7 @@ class ConnectedDevices:
             self.rewrite(user)
 
     def resync(self, is_concerned: Callable[[UserId], bool] = lambda _: True) -> None:
-        """Write the devices of users again: Redis has lost them, or frames about their users."""
+        """Write the devices of users again, after Redis has lost them or frames about their users."""
         for user in self._users:
             if is_concerned(user):
                 self.rewrite(user)

@@ -4,8 +4,8 @@ A frame is a JSON object with one field: `events`, each event once with its reci
 `granted`, the owner who gets a lock next; or a kind that another module handles (`Bus.on_frame`). Scripts publish some
 frames too. If frames with events get lost, the hub reads the events from the log.
 
-Unknown kinds, and unknown values at the end of lists, are ignored: servers of a later version send them (ADR 104). Only
-the list of a recipient never gets longer.
+Unknown kinds of frames, and unknown values at the end of lists, are ignored: servers of a later version may send them
+(ADR 104). The list of a recipient is the exception: it must not get longer.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class Bus:
         return count if self._counts_all(call) else max(count, 1)
 
     def _counts_all(self, publish: Call) -> bool:
-        """Return whether the answer to a call that publishes counts all receivers, not just those at one node."""
+        """Return whether the answer to a PUBLISH or SPUBLISH counts all receivers, not only those at one node."""
         return publish.name == "SPUBLISH" or not self._cache.is_cluster
 
     async def _listen(self) -> None:

@@ -59,7 +59,7 @@ class ServerCalls:
             async with asyncio.timeout(timeout_seconds):
                 answered = await answer
             if answered is None:
-                raise Unreachable("the other server does not know such questions")
+                raise Unreachable("the other server does not know this kind of question")
             return answered
         except TimeoutError:
             raise Unreachable("the other server gave no answer") from None
@@ -82,10 +82,10 @@ class ServerCalls:
             waiting.set_result(call["answer"])
 
     async def answer(self, question: Json) -> Json:
-        """Return this server's own answer. Raises Unreachable if it answers no such questions."""
+        """Return this server's own answer. Raises Unreachable for other kinds of questions."""
         answer_question = self._find_answer(question)
         if answer_question is None:
-            raise Unreachable("this server answers no such questions")
+            raise Unreachable("this server does not know this kind of question")
         return await answer_question(question)
 
     def _find_answer(self, question: Json) -> Callable[[Json], Awaitable[Json]] | None:
@@ -95,7 +95,7 @@ class ServerCalls:
         question = call["question"]
         answer_question = self._find_answer(question)
         try:
-            # Without a function the caller, a server of a later version, need not wait for the end of its time.
+            # An unknown question of a later version is answered with None, so that its caller need not wait.
             answer = await answer_question(question) if answer_question is not None else None
             await self._publish(call["from"], {"call": {"number": call["number"], "answer": answer}})
         except StoreError as error:

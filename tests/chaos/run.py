@@ -1,4 +1,4 @@
-"""One run: a load on several servers, faults meanwhile, and judges at the end.
+"""One run: a load on several servers, faults during it, and judges at the end.
 
 People with several devices each write, read, acknowledge, edit, recall and change sessions and groups, on several
 servers over a replica set and a Redis, while faults are injected. Every request, answer and event goes into a
@@ -48,7 +48,7 @@ LATEST_END = 130.0
 """Seconds after the load by which a run ends in any case, on a quiet machine."""
 
 
-Meanwhile = Callable[[FaultyServers], Awaitable[None]]
+ChangeServers = Callable[[FaultyServers], Awaitable[None]]
 """Changes the servers of a run, in place of faults. The load ends when it returns."""
 
 
@@ -58,7 +58,7 @@ async def run_chaos(
     plan: RunPlan,
     latest_end: float = LATEST_END,
     *,
-    meanwhile: Meanwhile | None = None,
+    change_servers: ChangeServers | None = None,
     sources: Path = ROOT,
 ) -> RunReport:
     """Carry out a run. The report names everything that is wrong; the history and the logs are in the folder.
@@ -68,7 +68,7 @@ async def run_chaos(
         folder: Where history and logs go.
         plan: The parameters.
         latest_end: Seconds after the load by which the run ends in any case.
-        meanwhile: What happens instead of faults.
+        change_servers: Changes the servers, instead of faults.
         sources: The sources of Confab that the servers start with.
 
     Raises:
@@ -88,7 +88,7 @@ async def run_chaos(
                 load.reach = min(1.0, plan.seconds / 60)
                 load.skew = max(clocks) - min(clocks)
                 load.changes_rights = plan.changes_rights
-                run = _Run(databases, database, load, plan, meanwhile)
+                run = _Run(databases, database, load, plan, change_servers)
                 try:
                     await run.carry_out()
                 finally:
@@ -107,10 +107,10 @@ class _Run:
         database: str,
         load: LoadState,
         plan: RunPlan,
-        meanwhile: Meanwhile | None,
+        change_servers: ChangeServers | None,
     ) -> None:
         self.plan = plan
-        self._meanwhile = meanwhile
+        self._change_servers = change_servers
         self.report = RunReport(plan, load.tally, load.history)
         self._rng = random.Random(plan.seed)
         self._load = load
@@ -144,7 +144,7 @@ class _Run:
         while self._is_unsettled:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         began = time.monotonic()
-        until = LoadEnd(math.inf if self._meanwhile else self.plan.seconds)
+        until = LoadEnd(math.inf if self._change_servers else self.plan.seconds)
         # Each kind of change comes first for some device, so that the shortest run has them all.
         work: list[Awaitable[None]] = [
             actor.act(until, self.plan.pause, CHANGES[number % len(CHANGES)])
@@ -153,8 +153,8 @@ class _Run:
         work += self._workspaces.act(until, self.plan.pause)
         work += self._features.act(until, self.plan.pause / 2)
         work += [actor.disturb(until, self.plan.disturb_pause) for actor in self._actors]
-        if self._meanwhile:
-            work.append(self._follow(self._meanwhile, until))
+        if self._change_servers:
+            work.append(self._follow(self._change_servers, until))
         elif self.plan.script:
             work.append(self._follow_script())
         else:
@@ -190,9 +190,9 @@ class _Run:
             await sender.send(toUserId=recipient.device.user)
         await self._workspaces.set_up()
 
-    async def _follow(self, meanwhile: Meanwhile, until: LoadEnd) -> None:
+    async def _follow(self, change_servers: ChangeServers, until: LoadEnd) -> None:
         try:
-            await meanwhile(self._load.servers)
+            await change_servers(self._load.servers)
         finally:
             until.end()
 

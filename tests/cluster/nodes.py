@@ -45,7 +45,7 @@ class ClusterNode:
         self.start()
 
     def start(self) -> None:
-        """Start the process, or start it again: empty, with the slots that it had."""
+        """Start the process. After an earlier start it is empty, and has the same slots."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         self.client = Redis(port=self.port, socket_timeout=5)
@@ -71,7 +71,7 @@ class ClusterNode:
 
 
 class OwnCluster:
-    """Primaries with equal shares of the slots; the replicas, if any, follow the first ones, one each."""
+    """Primaries with equal shares of the slots. Replicas, if there are any, belong to the first primaries, one each."""
 
     def __init__(
         self, folder: Path, primaries: int, replicas: int, node_timeout_ms: int, *, full_coverage: bool
@@ -111,7 +111,7 @@ class OwnCluster:
         raise AssertionError("nobody has it")
 
     def shard_of(self, slot: int) -> int:
-        """Return the number of the shard that has had a slot from the beginning."""
+        """Return the number of the shard that had a slot at the start."""
         return next(i for i in range(9) if slot < (i + 1) * SLOTS // len(self.primaries))
 
     def fail_over(self, number: int, *, by_vote: bool = False) -> None:

@@ -28,7 +28,7 @@ def test_a_node_is_away_after_some_time_of_failures_until_it_answers(is_silent: 
     assert not nodes.is_away("a:1")
 
 
-def test_a_failure_of_long_ago_does_not_count() -> None:
+def test_an_old_failure_does_not_count() -> None:
     now = 100.0
     nodes = FailingNodes(lambda: now)
     for at in (100.0, 101.0, 102.0):

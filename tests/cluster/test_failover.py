@@ -1,4 +1,4 @@
-"""A shard of three is replaced: a generation begins for its slots only, and the other shards work as before."""
+"""If one shard of three is replaced, a generation begins for its slots only, and the other shards are not affected."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         )
 
 
-async def test_slots_that_move_around_a_failover_have_nothing_old(
+async def test_slots_that_move_around_a_failover_show_no_old_data(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
-    """Slots that leave the shard or join it before the failover, and some that leave it before anyone notices."""
+    """Slots that leave the shard or join it before the failover, and some that leave it before a server notices."""
     places = Places(cluster)
     before, after, joining, moving = places.user_on(0), places.user_on(0), places.user_on(1), places.user_on(0)
     other = places.user_on(2)
@@ -173,7 +173,7 @@ async def test_slots_that_move_around_a_failover_have_nothing_old(
         # A server of an earlier version appears, which knows no generations of slots.
         store.deployment.formats.oldest = 1
         await store.deployment.check_redis()
-        assert not store.deployment.generations.is_divided
+        assert not store.deployment.generations.differs_by_slot
         assert store.deployment.generations.number == 3
         assert await api.total_unread(joining) == await api.total_unread(other) + 1 == 1
 

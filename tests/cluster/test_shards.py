@@ -24,12 +24,12 @@ def _store(mongo: Mongo) -> Store:
     return build_store(mongo, cache, DeploymentClock(SystemClock()), data_center=0)
 
 
-def _generations(mongo: Mongo, *, may_divide: bool = False) -> Generations:
+def _generations(mongo: Mongo, *, may_differ_by_slot: bool = False) -> Generations:
     async def answer() -> bool:
-        return may_divide
+        return may_differ_by_slot
 
     generations = _store(mongo).deployment.generations
-    generations.may_divide = answer
+    generations.may_differ_by_slot = answer
     return generations
 
 
@@ -54,7 +54,7 @@ async def test_a_shard_is_not_used_before_the_deployment_was_opened(mongo: Mongo
         await _generations(mongo).admit(RedisIdentity("run a", "first"))
 
 
-async def test_with_servers_of_earlier_versions_a_replaced_shard_starts_over_for_all(mongo: Mongo) -> None:
+async def test_with_older_servers_a_replaced_shard_begins_a_generation_for_all_slots(mongo: Mongo) -> None:
     one, two = _generations(mongo), _generations(mongo)
     for generations in (one, two):
         await generations.admit(RedisIdentity("run a", "first"))
@@ -68,7 +68,7 @@ async def test_with_servers_of_earlier_versions_a_replaced_shard_starts_over_for
     assert (one.number, two.number) == (2, 2)
     await one.admit(RedisIdentity("run d", "first"))
     assert one.number == 3
-    assert not one.is_divided
+    assert not one.differs_by_slot
 
 
 def _numbers(generations: Generations) -> list[int]:
@@ -76,8 +76,8 @@ def _numbers(generations: Generations) -> list[int]:
     return [generations._slots.of(slot) for slot in (0, 9_000, SLOTS - 1)]
 
 
-async def test_a_replaced_shard_starts_over_for_its_slots_alone(mongo: Mongo) -> None:
-    one, two = _generations(mongo, may_divide=True), _generations(mongo, may_divide=True)
+async def test_a_replaced_shard_begins_a_generation_for_its_slots_only(mongo: Mongo) -> None:
+    one, two = _generations(mongo, may_differ_by_slot=True), _generations(mongo, may_differ_by_slot=True)
     halves = range(9_000), range(9_000, SLOTS)
     for generations in (one, two):
         await generations.admit(_shard("run a", "first", halves[0]))
@@ -93,13 +93,13 @@ async def test_a_replaced_shard_starts_over_for_its_slots_alone(mongo: Mongo) ->
     assert one.began_at == pytest.approx(began_at, abs=0.5)
     await two.admit(_shard("run d", "first", halves[0]))
     assert (two.number, _numbers(two)) == (3, [3, 2, 2])
-    late = _generations(mongo, may_divide=True)
+    late = _generations(mongo, may_differ_by_slot=True)
     await late.admit(_shard("run c", "second", halves[1]))
     assert (late.number, _numbers(late)) == (3, [3, 2, 2])
 
 
 async def test_a_primary_that_was_replaced_does_not_replace_its_successor(mongo: Mongo) -> None:
-    generations = _generations(mongo, may_divide=True)
+    generations = _generations(mongo, may_differ_by_slot=True)
     await generations.admit(_shard("run a", "first", range(9), config_epoch=4))
     await generations.admit(_shard("run b", "first", range(9), config_epoch=5))
     with pytest.raises(RedisConnectionError, match="taken over"):
@@ -111,27 +111,27 @@ async def test_a_primary_that_was_replaced_does_not_replace_its_successor(mongo:
 
 
 async def test_a_server_of_an_earlier_version_ends_the_generations_of_slots(mongo: Mongo) -> None:
-    generations = _generations(mongo, may_divide=True)
+    generations = _generations(mongo, may_differ_by_slot=True)
     await generations.admit(_shard("run a", "first", range(9)))
     await generations.admit(_shard("run b", "first", range(9)))
-    assert generations.is_divided
+    assert generations.differs_by_slot
     # As a server of an earlier version begins one: it leaves the field `slots` as it is.
     change = {"$inc": {"gen": 1}, "$set": {"runs": {"first": "run c"}}}
     await mongo.update_one("deployment", {"_id": 1}, change)
     await generations.admit(_shard("run c", "first", range(9)))
-    assert not generations.is_divided
+    assert not generations.differs_by_slot
     assert _numbers(generations) == [3, 3, 3]
 
 
-async def test_servers_of_an_earlier_version_alone_end_the_generations_of_slots(mongo: Mongo) -> None:
+async def test_generations_of_slots_end_if_only_older_servers_have_run(mongo: Mongo) -> None:
     """They have used the newest generation for all slots, and nobody was there to end the others."""
-    generations = _generations(mongo, may_divide=True)
+    generations = _generations(mongo, may_differ_by_slot=True)
     await generations.admit(_shard("run a", "first", range(9)))
     await generations.admit(_shard("run b", "first", range(9)))
     assert _numbers(generations) == [2, 1, 1]
     await mongo.update_one("deployment", {"_id": 1}, {"$inc": {"seen": 60_000}})
     for _ in range(2):
-        generations = _generations(mongo, may_divide=True)
+        generations = _generations(mongo, may_differ_by_slot=True)
         await generations.admit(_shard("run b", "first", range(9)))
         assert _numbers(generations) == [2, 2, 2]
         row = await generations._read_row()
@@ -140,7 +140,7 @@ async def test_servers_of_an_earlier_version_alone_end_the_generations_of_slots(
 
 
 async def test_too_many_stale_caches_begin_a_generation_for_the_slots_of_users(mongo: Mongo) -> None:
-    generations = _generations(mongo, may_divide=True)
+    generations = _generations(mongo, may_differ_by_slot=True)
     await generations.admit(_shard("run a", "first", range(SLOTS)))
     await generations.begin_next({0, 9_000})
     assert (generations.number, _numbers(generations)) == (2, [2, 2, 1])

@@ -127,7 +127,7 @@ class Traffic:
 
 
 async def read_texts(subscriber: Subscriber, sender: UserId, last: int) -> tuple[list[str], bool]:
-    """Return the texts of a sender's messages until the last one has arrived or a reset; and whether it was a reset."""
+    """Return the texts of a sender's messages up to the last one or to a reset, and whether there was a reset."""
     texts: list[str] = []
     while True:
         event = await subscriber.next()

@@ -1,4 +1,4 @@
-"""All blocks of code of the documents, and the class of each: who runs it, or what can be checked."""
+"""All blocks of code of the documents, and the class of each: the test that runs it, or what is checked instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMED = "names in it are in the files of its sample"
 OTHERS = "configuration of another program"
 
 CLASSES = (
-    # Pages, languages, and the test that runs the block or the class of what is checked. The first fitting row counts.
+    # Pages, languages, and the test that runs the block, or what is checked instead. The first matching row counts.
     ("README.md", "graphql sh", "tests/docs/test_examples.py"),
     ("docs/start.md", "graphql sh", "tests/docs/test_examples.py"),
     ("docs/concepts/*.md", "graphql json", "tests/docs/test_examples.py"),

@@ -21,7 +21,7 @@ OTHERS = {
     *("cd", "cp", "curl", "docker", "git", "helm", "install", "kubectl", "node", "npm", "openssl", "pip"),
     *("swift", "systemctl", "apollo-ios-cli", "ln", "mv", "cat", "grep", "test", "sleep"),
 }
-"""Programs that are not ours."""
+"""Programs that do not belong to Confab."""
 
 KEYWORDS = {"{", "}", "for", "do", "done", "break", "if", "then", "else", "fi", "while", "until"}
 
@@ -33,7 +33,7 @@ _CONFAB = typer.main.get_command(app)
 
 
 def unknown_names(script: str) -> list[str]:
-    """Return what a script names and the repository does not have."""
+    """Return the names in a script that do not exist in the repository."""
     script = re.sub(r"\\\n", " ", script)
     found = [name for name in re.findall(r"\b(CONFAB_\w+)=", script) if name not in _SETTINGS]
     script = re.sub(r"<<'?(\w+)'?\n.*?^\1$", "", script, flags=re.MULTILINE | re.DOTALL)

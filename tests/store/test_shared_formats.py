@@ -11,7 +11,7 @@ from server.services import open_services
 from server.settings import Settings
 from store.base.snowflakes import Snowflakes
 from store.deployment.deployment import Deployment
-from store.deployment.shared_formats import SETTLED_MS, SHARED_FORMAT, IncompatibleServer
+from store.deployment.shared_formats import GONE_AFTER_MS, SHARED_FORMAT, IncompatibleServer
 from store.deployment.worker_numbers import LEASE_MS, LEASES
 from store.mongo.collections import DEPLOYMENT
 from store.mongo.mongo_clock import MONGO_NOW
@@ -58,9 +58,9 @@ async def _start(store: Store, number: int) -> Server:
 
 
 async def _settle(store: Store, number: int) -> None:
-    """Let the time pass for which a format counts as alive."""
+    """Let the time pass after which a format counts as gone."""
     changed = await store.mongo.update_one(
-        DEPLOYMENT, {"_id": 1, f"formats.{number}": {"$exists": True}}, {"$inc": {f"formats.{number}": -SETTLED_MS}}
+        DEPLOYMENT, {"_id": 1, f"formats.{number}": {"$exists": True}}, {"$inc": {f"formats.{number}": -GONE_AFTER_MS}}
     )
     assert changed
 
@@ -72,7 +72,7 @@ async def store(store: Store) -> Store:
     return store
 
 
-async def test_a_format_is_used_at_once_if_no_older_server_was_there(store: Store) -> None:
+async def test_a_format_is_used_at_once_if_there_was_no_older_server(store: Store) -> None:
     one, two = await _start(store, 2), await _start(store, 2)
     for server in (one, two):
         assert await server.formats.all_servers_have(1)
@@ -87,18 +87,18 @@ async def test_nothing_is_known_before_the_first_check(store: Store) -> None:
 
 
 @pytest.mark.parametrize("end", ["end", "die"])
-async def test_a_format_waits_until_older_servers_are_gone_for_long(store: Store, end: str) -> None:
+async def test_a_format_waits_until_older_servers_have_been_gone_for_ten_minutes(store: Store, end: str) -> None:
     old, new = await _start(store, 1), await _start(store, 2)
     assert not await new.formats.all_servers_have(2)
     await getattr(old, end)()
     await new.formats.check()
     assert not await new.formats.all_servers_have(2)
-    # A server that starts later, with the number of the old one, knows of it too.
+    # A server that starts later, with the worker number of the old one, knows the old format too.
     late = await _start(store, 2)
     assert not await late.formats.all_servers_have(2)
     await _settle(store, 1)
     # The row of a server that died stays until another one takes its number.
-    await store.mongo.update_one(LEASES, {"format": {"$exists": False}}, {"$inc": {"until": -SETTLED_MS}})
+    await store.mongo.update_one(LEASES, {"format": {"$exists": False}}, {"$inc": {"until": -GONE_AFTER_MS}})
     for server in (new, late):
         await server.formats.check()
         assert await server.formats.all_servers_have(2)
@@ -132,7 +132,7 @@ async def test_an_older_server_that_ended_before_others_looked_is_considered(sto
     assert not await new.formats.all_servers_have(2)
 
 
-@pytest.mark.parametrize("ahead_ms", [-2 * SETTLED_MS, 2 * SETTLED_MS])
+@pytest.mark.parametrize("ahead_ms", [-2 * GONE_AFTER_MS, 2 * GONE_AFTER_MS])
 async def test_ids_of_other_times_are_no_sign_of_an_older_server(store: Store, ahead_ms: int) -> None:
     new = await _start(store, 2)
     await (await _start(store, 1)).end()
@@ -145,7 +145,7 @@ async def test_ids_of_other_times_are_no_sign_of_an_older_server(store: Store, a
 async def test_a_server_that_has_just_started_may_begin_generations_of_slots(store: Store) -> None:
     for expected in (True, False):
         starting = Deployment(store.mongo, store.cache, store.keys, store.clock)
-        assert await starting.generations.may_divide() is expected
+        assert await starting.generations.may_differ_by_slot() is expected
         await _start(store, 1)
 
 
@@ -172,7 +172,7 @@ async def test_an_older_server_refuses_to_start_once_a_later_format_is_used(stor
 
 
 async def test_a_running_server_ends_if_the_deployment_uses_a_later_format(store: Store) -> None:
-    """It was paused for longer than its format counts as alive."""
+    """It was paused for so long that its format counts as gone."""
     paused = await _start(store, 2)
     ended = asyncio.Event()
     paused.formats.on_incompatible = ended.set
@@ -186,7 +186,7 @@ async def test_a_running_server_ends_if_the_deployment_uses_a_later_format(store
 @pytest.mark.parametrize(("running", "starting"), [(1, 3), (4, 2)])
 async def test_a_server_more_than_one_format_away_refuses_to_start(store: Store, running: int, starting: int) -> None:
     far = await _start(store, running)
-    with pytest.raises(IncompatibleServer, match=f"Servers with shared format {running} are running"):
+    with pytest.raises(IncompatibleServer, match=f"Running servers have shared format {running},"):
         await _start(store, starting)
     await far.end()
     await _start(store, starting)

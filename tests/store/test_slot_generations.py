@@ -50,13 +50,13 @@ def test_slots_have_the_generation_that_began_last_for_them(begun: list[list[lis
 
 
 def test_too_many_ranges_are_not_stored() -> None:
-    generations = SlotGenerations.equal(1).begin(range(0, 2 * MOST_RANGES, 2), 2)
+    generations = SlotGenerations.uniform(1).begin(range(0, 2 * MOST_RANGES, 2), 2)
     assert generations.to_field(2) is None
-    assert SlotGenerations.equal(1).begin(range(0, MOST_RANGES - 1, 2), 2).to_field(2) is not None
+    assert SlotGenerations.uniform(1).begin(range(0, MOST_RANGES - 1, 2), 2).to_field(2) is not None
 
 
 def test_a_generation_begun_by_an_earlier_version_is_one_for_all_slots() -> None:
-    field = SlotGenerations.equal(4).begin([7], 5).to_field(5)
+    field = SlotGenerations.uniform(4).begin([7], 5).to_field(5)
     assert SlotGenerations.from_row({"gen": 5, "slots": field}).of(8) == 4
     assert SlotGenerations.from_row({"gen": 6, "slots": field}).by_slot(6) is None
 

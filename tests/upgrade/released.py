@@ -24,8 +24,7 @@ def released_commit() -> str:
 def unpack_released(folder: Path) -> Path:
     """Write the sources of the last released version into a folder, and return it.
 
-    Skips the test if this is no clone of Git, or one with a part of the history only. Fails it if a whole clone does
-    not have the commit.
+    Skips the test if the folder is not a clone, or a shallow one. Fails the test if a full clone lacks the commit.
     """
     if _git("rev-parse", "--is-shallow-repository").stdout.strip() != b"false":
         pytest.skip("the last released version is in the history of Git: run `git fetch --unshallow` in a clone")

@@ -1,4 +1,4 @@
-"""Events, frames and questions that only servers of a later version know are passed over, and stop nothing."""
+"""Events, frames and questions that only servers of a later version know are ignored, and block nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.api.sample_channels import create_sample_channels
 
 @dataclass(frozen=True, slots=True)
 class Later(ConversationEvent):
-    """An event of users' clocks that this version does not know: it is in no registry."""
+    """An event of users' clocks that this version does not know, because no registry has it."""
 
     code = "later"
 
@@ -39,7 +39,7 @@ class Later(ConversationEvent):
 
 @dataclass(frozen=True, slots=True)
 class LaterOfWorkspace(SharedEvent):
-    """The same on the clock of a workspace."""
+    """An event of the clock of a workspace that this version does not know."""
 
     code = "later"
 
@@ -90,7 +90,7 @@ async def test_an_unknown_event_of_a_workspace_stops_neither_live_events_nor_a_r
     assert not reset
 
 
-async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_passed_over(api: Api, other_api: Api) -> None:
+async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_ignored(api: Api, other_api: Api) -> None:
     alice, bob = await api.create_users("alice", "bob")
     subscriber = await other_api.listen(bob)
     store, server = api.services.app.store, other_api.services.app.hub.server
@@ -109,7 +109,7 @@ async def test_frames_of_unknown_kinds_and_with_unknown_parts_are_passed_over(ap
 
 async def test_an_unknown_question_is_answered_at_once(api: Api, other_api: Api) -> None:
     calls, server = api.services.app.bus.calls, other_api.services.app.hub.server
-    with pytest.raises(Unreachable, match="does not know such questions"):
+    with pytest.raises(Unreachable, match="does not know this kind of question"):
         await calls.ask(server, {"later": 1}, timeout_seconds=20)
 
 
@@ -126,7 +126,7 @@ MESSAGE = {"i": "7", "c": "g_1", "u": "anna", "k": "T", "t": "text", "s": 3, "n"
         {"k": WorkspaceUpdate.code, "f": 7},
     ],
 )
-def test_what_is_not_understood_shows_nothing_and_never_raises(fields: dict[str, Any]) -> None:
+def test_an_event_that_is_not_understood_shows_nothing_and_does_not_raise(fields: dict[str, Any]) -> None:
     text = orjson.dumps(fields)
     assert isinstance(parse_log_entry(text), UnknownEntry)
     assert isinstance(parse_shared_entry(text), UnknownEntry)

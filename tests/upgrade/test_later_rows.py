@@ -1,4 +1,4 @@
-"""Rows and records that only servers of a later version understand are kept, and stop nothing."""
+"""Rows and records that only servers of a later version understand are kept, and block nothing."""
 
 from __future__ import annotations
 
@@ -174,15 +174,15 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         assert await store.webhook_notes.count() == 1
 
 
-@pytest.mark.parametrize("age_ms", [0, 2 * deliverer.UNKNOWN_KEPT_MS])
-async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last(
+@pytest.mark.parametrize("age_ms", [0, 2 * deliverer.UNKNOWN_TYPE_HELD_MS])
+async def test_an_unknown_webhook_event_in_the_log_waits_and_is_dropped_after_an_hour(
     open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, age_ms: int
 ) -> None:
     async with open_api("delivering", allow_loopback=True) as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
         webhook = await create_webhook(api, admin(), endpoint.url)
         store, conversation = api.services.app.store, private_id(UserId(alice), UserId(bob))
-        monkeypatch.setattr(deliverer, "UNKNOWN_PAUSE_MS", 50)
+        monkeypatch.setattr(deliverer, "UNKNOWN_TYPE_RETRY_MS", 50)
         await api.send(alice, carol, "elsewhere")
         await endpoint.wait_for(1)
         later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms() - age_ms)
@@ -193,12 +193,12 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last
         await endpoint.wait_for(2)
         await settle(api)
         assert endpoint.texts() == ["elsewhere", "meanwhile"]
-        monkeypatch.setattr(deliverer, "UNKNOWN_KEPT_MS", 0)
+        monkeypatch.setattr(deliverer, "UNKNOWN_TYPE_HELD_MS", 0)
         await endpoint.wait_for(3)
         assert endpoint.texts()[-1] == "after"
 
 
-def test_unknown_values_of_rows_have_a_meaning_that_stops_nothing() -> None:
+def test_unknown_values_of_rows_are_read_as_known_ones() -> None:
     device = {DeviceField.ID: "anna phone", DeviceField.TYPE: "WATCH", DeviceField.CREATED: 1, DeviceField.SEEN: 2}
     pushed = device | {DeviceField.PLATFORM: "LATER", DeviceField.TOKEN: "t"}
     assert (device_from(device).type.name, device_from(pushed).push) == ("WEB", None)

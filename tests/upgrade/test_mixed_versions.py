@@ -1,4 +1,4 @@
-"""Servers of one version read and change what those of the other one have cached and changed."""
+"""Servers of two versions read and change what the other version has cached and changed."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ class Feature:
     """A change of one feature.
 
     Attributes:
-        prepare: Makes what is changed, with the old server, and returns variables.
-        change: Changes it, with a server.
-        read: Reads it, with a server.
-        expected: What is read after the change.
+        prepare: Creates the data with the old server. Returns variables for the other two functions.
+        change: Makes the change on a server.
+        read: Reads the data on a server.
+        expected: The value that `read` returns after the change.
     """
 
     prepare: Callable[[Versions], Awaitable[Json]]
@@ -207,7 +207,9 @@ FEATURES = {
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("by_new", [False, True], ids=["old changes", "new changes"])
 @pytest.mark.parametrize("name", FEATURES)
-async def test_both_versions_see_a_change_alike(versions: Versions, name: str, by_new: bool, is_cold: bool) -> None:
+async def test_both_versions_read_the_same_after_a_change(
+    versions: Versions, name: str, by_new: bool, is_cold: bool
+) -> None:
     feature = FEATURES[name]
     given = await feature.prepare(versions)
     changing, other = (versions.new, versions.old) if by_new else (versions.old, versions.new)

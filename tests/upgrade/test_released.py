@@ -13,7 +13,7 @@ def test_the_released_version_has_its_command_line(released: Path) -> None:
     assert (released / "server" / "cli" / "__main__.py").is_file()
 
 
-def test_a_whole_clone_without_the_released_version_fails(
+def test_a_full_clone_without_the_released_version_fails(
     released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "released_commit", lambda: "0" * 40)

@@ -1,4 +1,4 @@
-"""Servers of the last released version are replaced one after the other under load, and back, and nothing is lost."""
+"""A rolling upgrade from the last released version under load, and a step back, lose nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.chaos.run import run_chaos
 from tests.processes import ROOT
 
 PHASE_SECONDS = float(os.environ.get("CONFAB_TEST_UPGRADE_SECONDS", "3"))
-"""Time of load between two steps. There are five steps."""
+"""Time of load in each of the five phases."""
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def databases() -> Iterator[FaultyDatabases]:
 
 
 class RollingUpgrade:
-    """Replaces two servers one after the other, goes back with one, and forward again."""
+    """Upgrades two servers one after the other, takes one back to the released version, and upgrades it again."""
 
     def __init__(self, databases: FaultyDatabases, released: Path) -> None:
         self._databases = databases
         self._released = released
         self.formats: list[list[int]] = []
-        """The formats of the servers in each phase, as their leases have them. 1: none."""
+        """The shared formats of the servers in each phase, from their leases; 1 if a lease has none."""
 
     async def run(self, servers: FaultyServers) -> None:
         await self._rest(servers)
@@ -74,7 +74,7 @@ async def test_a_rolling_upgrade_under_load_loses_nothing(
         5 * PHASE_SECONDS, seed=11, clients=9, servers=2, pause=0.3, disturb_pause=5.0, large_group=0, clocks=(0.0,),
         workspaces=1, patience=300.0, changes_rights=False,
     )  # fmt: skip
-    report = await run_chaos(databases, tmp_path, plan, latest_end=900.0, meanwhile=upgrade.run, sources=released)
+    report = await run_chaos(databases, tmp_path, plan, latest_end=900.0, change_servers=upgrade.run, sources=released)
     text = "\n".join([_summary(report), *report.lines()])
     print(text)
     assert report.tally.problems == [], text

@@ -1,4 +1,4 @@
-"""A change of a form that servers share is written down, with the reason why old and new servers work together."""
+"""Each change of a form that servers share has a note with the reason why old and new servers work together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers with worker processes, on databases of their own."""
+"""Servers with several processes, on databases of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Databases:
 
 @pytest.fixture
 def serve_workers(mongo_url: str, redis_url: str, mongo_database_name: str, tmp_path: Path) -> ServeWorkers:
-    """Return a function that runs a server: takes the number of workers, and settings by field name."""
+    """Return a function that runs a server. It takes the number of processes, and settings by field name."""
 
     def serve(count: int, **settings: str) -> AbstractAsyncContextManager[ServerProcess]:
         databases = Databases(mongo_url, redis_url)

@@ -1,4 +1,4 @@
-"""A device of a user of `confab serve --workers`: it subscribes, resumes after every end, and repeats its mutations."""
+"""A client of `confab serve --workers`: it subscribes, resumes after each disconnect, and repeats its mutations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Device:
         self._listeners: dict[str, Callable[[Any], None]] = {}
 
     async def run(self) -> None:
-        """Connect, listen, and connect again after every end."""
+        """Connect, listen, and connect again after each disconnect."""
         while True:
             with suppress(ConnectionClosed, InvalidHandshake, OSError, EOFError, TimeoutError):
                 await self._connect_once()
@@ -148,7 +148,7 @@ class Device:
 
 @asynccontextmanager
 async def connected(server: ServerProcess, *users: str) -> AsyncIterator[list[Device]]:
-    """Connect a device of each user, for the duration of the block, which begins when all have caught up."""
+    """Connect a device of each user for the duration of the block. It begins when all have caught up."""
     devices = [Device(server, user) for user in users]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(device.run()) for device in devices]
@@ -161,7 +161,7 @@ async def connected(server: ServerProcess, *users: str) -> AsyncIterator[list[De
 async def send(client: httpx.AsyncClient, to: str, content: str) -> int:
     """Send a message by HTTP, and repeat that with the same key until it is answered. Returns the number of tries.
 
-    Raises Refused if the answer is an error that is final, and TimeoutError.
+    Raises Refused if the answer is an error that is not retryable, and TimeoutError.
     """
     variables = {"input": {"toUserId": to, "content": content, "idempotencyKey": content}}
     for number in range(_TRIES):

@@ -1,4 +1,4 @@
-"""Small worker processes for tests of the supervisor. Each imports almost nothing, so that it starts quickly."""
+"""Small processes for tests of the supervisor. They import almost nothing, so they start quickly."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 FAILURE = 7
-"""Exit code of a worker that fails at its start."""
+"""Exit code of a process that fails at its start."""
 
 
 def serve(folder: Path, reports: socket.socket) -> None:
-    """Report that it is ready, until a signal. The file `broken` makes it fail at its start, `slow` never be ready.
+    """Report that this process is ready, until a signal ends it. Append its id to the file `started`.
 
-    Several `serve` processes write their process ids to the file `started`.
+    If the file `broken` exists, the process fails at its start. While the file `slow` exists, it is not ready.
     """
     with (folder / "started").open("a") as file:
         file.write(f"{os.getpid()}\n")
@@ -29,7 +29,7 @@ def serve(folder: Path, reports: socket.socket) -> None:
         time.sleep(0.05)
 
 
-def serve_in_spite_of_sigterm(folder: Path, reports: socket.socket) -> None:
+def serve_despite_sigterm(folder: Path, reports: socket.socket) -> None:
     """Serve, and ignore SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve(folder, reports)

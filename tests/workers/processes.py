@@ -1,4 +1,4 @@
-"""`confab serve --workers` in processes, its workers, and the connections of each. Reads /proc: Linux only."""
+"""Runs `confab serve --workers`, and finds its server processes and their connections. Reads /proc: Linux only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _START_SECONDS = 120.0
 async def serving_workers(
     databases: Addresses, count: int, log: Path, database: str, *, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServerProcess]:
-    """Run a server with workers, which all answer when the block begins. It also ends when this process dies."""
+    """Run a server with several processes, all of which serve when the block begins. It ends if this process dies."""
     server = start_server(databases, ports.pick_free(), log, database, settings=settings, workers=count)
     try:
         await until_ready(server, _START_SECONDS)
@@ -40,7 +40,7 @@ def log_lines(server: ServerProcess, event: str) -> list[dict[str, Any]]:
 
 
 def worker_pids(parent: int) -> list[int]:
-    """Return the process ids of the workers of a `confab serve --workers`, the oldest first."""
+    """Return the ids of the server processes of a `confab serve --workers`, the oldest first."""
     return [child for child in child_pids(parent) if b"spawn_main" in _command_line(child)]
 
 
@@ -50,7 +50,7 @@ def child_pids(parent: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process runs. One that has ended and was not waited for does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -58,7 +58,7 @@ def is_running(pid: int) -> bool:
 
 
 def worker_of_ports(workers: Sequence[int], port: int) -> Mapping[int, int]:
-    """Return the worker of each connection to `port`, by the port of the client."""
+    """Return the process id of each connection to `port`, by the port of the client."""
     found: dict[int, int] = {}
     clients = _clients_of_sockets(port)
     for pid in workers:
@@ -69,7 +69,7 @@ def worker_of_ports(workers: Sequence[int], port: int) -> Mapping[int, int]:
 
 
 def connection_counts(workers: Sequence[int], port: int) -> list[int]:
-    """Return the number of connections of each worker."""
+    """Return the number of connections of each server process."""
     held = list(worker_of_ports(workers, port).values())
     return [held.count(pid) for pid in workers]
 

@@ -89,7 +89,7 @@ async def test_a_replacement_serves_metrics_on_the_port_of_the_dead_worker(serve
             assert "confab_info" in (await client.get(f"http://127.0.0.1:{number}/metrics")).text
 
 
-async def test_workers_end_in_order_when_their_supervisor_is_killed(serve_workers: ServeWorkers) -> None:
+async def test_server_processes_shut_down_when_their_supervisor_is_killed(serve_workers: ServeWorkers) -> None:
     async with serve_workers(2) as server, httpx.AsyncClient() as client:
         workers = worker_pids(server.pid)
         assert len(workers) == 2

@@ -1,7 +1,7 @@
-"""Devices of one user on different worker processes, without stickiness: all see the same events in one order.
+"""Devices of one user on different server processes, without sticky sessions, see the same events in the same order.
 
-The order is that of the user's log. Messages that different processes commit at the same time may be there in another
-order than their seqs: clients sort by seq.
+It is the order of the user's log. It may differ from the order of seqs if several processes commit messages at the
+same time: clients sort by seq.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The supervisor of worker processes: replacing, pausing, restarting, stopping."""
+"""The supervisor of server processes: replacing, pausing, restarting, stopping."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from structlog.testing import capture_logs
 
 from server.process.supervisor import Supervisor, Target, Timing
 from tests.waiting import wait_for
-from tests.workers.plain_workers import FAILURE, serve, serve_in_spite_of_sigterm
+from tests.workers.plain_workers import FAILURE, serve, serve_despite_sigterm
 
 PATIENCE = 60.0
-QUICK = Timing(stop=30.0, first_pause=0.01, longest_pause=0.04)
+QUICK = Timing(stop_seconds=30.0, first_pause_seconds=0.01, longest_pause_seconds=0.04)
 
 
 def pids(supervisor: Supervisor) -> list[int]:
-    return [worker.pid for worker in supervisor.workers]
+    return [process.pid for process in supervisor.processes]
 
 
 async def until(check: Any) -> None:
@@ -34,7 +34,7 @@ async def until(check: Any) -> None:
 
 
 def serving(supervisor: Supervisor, count: int) -> bool:
-    return len(supervisor.workers) == count and all(worker.is_ready for worker in supervisor.workers)
+    return len(supervisor.processes) == count and all(process.is_ready for process in supervisor.processes)
 
 
 def blocked_signals(pid: int) -> set[int]:
@@ -56,7 +56,7 @@ def no_more_files() -> Iterator[None]:
 
 @asynccontextmanager
 async def supervised(target: Target, count: int = 2, timing: Timing = QUICK) -> AsyncIterator[Supervisor]:
-    """Run workers for the duration of the block, which begins when all serve."""
+    """Run processes for the duration of the block, which begins when all serve."""
     ready = asyncio.Event()
     supervisor = Supervisor(target, count, timing, ready.set)
     running = asyncio.create_task(supervisor.run())
@@ -68,10 +68,10 @@ async def supervised(target: Target, count: int = 2, timing: Timing = QUICK) -> 
         supervisor.stop()
         async with asyncio.timeout(PATIENCE):
             assert await running
-        assert supervisor.workers == []
+        assert supervisor.processes == []
 
 
-async def test_a_killed_worker_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_a_killed_process_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path)) as supervisor:
             first, second = pids(supervisor)
@@ -97,9 +97,11 @@ async def test_pauses_grow_while_replacements_fail_at_their_start(tmp_path: Path
     assert {line["exit_code"] for line in ends[1:]} == {FAILURE}
 
 
-async def test_a_worker_that_ran_for_long_is_replaced_without_a_pause(tmp_path: Path) -> None:
+async def test_a_process_that_ran_for_long_is_replaced_without_a_pause(tmp_path: Path) -> None:
     with capture_logs() as logs:
-        async with supervised(partial(serve, tmp_path), timing=Timing(stop=30.0, stable=0.0)) as supervisor:
+        async with supervised(
+            partial(serve, tmp_path), timing=Timing(stop_seconds=30.0, stable_seconds=0.0)
+        ) as supervisor:
             first, _ = pids(supervisor)
             os.kill(first, signal.SIGKILL)
             await until(lambda: first not in pids(supervisor) and serving(supervisor, 2))
@@ -107,7 +109,7 @@ async def test_a_worker_that_ran_for_long_is_replaced_without_a_pause(tmp_path: 
 
 
 async def test_stopping_does_not_wait_for_the_end_of_a_pause(tmp_path: Path) -> None:
-    timing = Timing(stop=30.0, first_pause=3600.0, longest_pause=3600.0)
+    timing = Timing(stop_seconds=30.0, first_pause_seconds=3600.0, longest_pause_seconds=3600.0)
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path), timing=timing) as supervisor:
             os.kill(pids(supervisor)[0], signal.SIGKILL)
@@ -115,19 +117,19 @@ async def test_stopping_does_not_wait_for_the_end_of_a_pause(tmp_path: Path) -> 
     assert len((tmp_path / "started").read_text().split()) == 2
 
 
-async def test_the_first_failure_before_anything_served_stops_everything(tmp_path: Path) -> None:
+async def test_a_failure_before_any_process_has_served_stops_all_of_them(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     supervisor = Supervisor(partial(serve, tmp_path), 3, QUICK, lambda: None)
     with capture_logs() as logs:
         async with asyncio.timeout(PATIENCE):
             assert not await supervisor.run()
-    assert supervisor.workers == []
+    assert supervisor.processes == []
     assert [line["event"] for line in logs] == ["server_process_ended"]
     assert len((tmp_path / "started").read_text().split()) <= 3
 
 
-async def test_a_worker_whose_event_loop_does_not_run_is_replaced(tmp_path: Path) -> None:
-    timing = Timing(stop=30.0, first_pause=0.01, silence=10.0)
+async def test_a_process_whose_event_loop_does_not_run_is_replaced(tmp_path: Path) -> None:
+    timing = Timing(stop_seconds=30.0, first_pause_seconds=0.01, silence_seconds=10.0)
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path), timing=timing) as supervisor:
             first, _ = pids(supervisor)
@@ -136,15 +138,15 @@ async def test_a_worker_whose_event_loop_does_not_run_is_replaced(tmp_path: Path
     assert [line["pid"] for line in logs if line["event"] == "server_process_killed"] == [first]
 
 
-async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+async def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     with capture_logs() as logs:
-        target = partial(serve_in_spite_of_sigterm, tmp_path)
-        async with supervised(target, count=1, timing=Timing(stop=0.3)) as supervisor:
-            (worker,) = pids(supervisor)
-    assert [(line["event"], line["pid"]) for line in logs] == [("server_process_killed", worker)]
+        target = partial(serve_despite_sigterm, tmp_path)
+        async with supervised(target, count=1, timing=Timing(stop_seconds=0.3)) as supervisor:
+            (pid,) = pids(supervisor)
+    assert [(line["event"], line["pid"]) for line in logs] == [("server_process_killed", pid)]
 
 
-async def test_a_restart_replaces_every_worker_and_always_leaves_enough(tmp_path: Path) -> None:
+async def test_a_restart_replaces_every_process_and_the_full_number_always_serves(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path)) as supervisor:
             before = pids(supervisor)
@@ -155,7 +157,7 @@ async def test_a_restart_replaces_every_worker_and_always_leaves_enough(tmp_path
 
             def is_over() -> bool:
                 nonlocal fewest
-                fewest = min(fewest, sum(worker.is_ready for worker in supervisor.workers))
+                fewest = min(fewest, sum(process.is_ready for process in supervisor.processes))
                 return "server_processes_replaced" in [line["event"] for line in logs]
 
             await until(is_over)
@@ -166,7 +168,7 @@ async def test_a_restart_replaces_every_worker_and_always_leaves_enough(tmp_path
     assert len((tmp_path / "started").read_text().split()) == 4
 
 
-async def test_a_restart_whose_replacement_fails_leaves_the_workers(tmp_path: Path) -> None:
+async def test_a_restart_whose_replacement_fails_keeps_the_processes(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path)) as supervisor:
             before = pids(supervisor)
@@ -184,13 +186,13 @@ async def test_a_restart_whose_replacement_fails_leaves_the_workers(tmp_path: Pa
             assert not set(pids(supervisor)) & set(before)
 
 
-async def test_a_worker_that_dies_during_a_restart_is_replaced_once(tmp_path: Path) -> None:
+async def test_a_process_that_dies_during_a_restart_is_replaced_once(tmp_path: Path) -> None:
     with capture_logs() as logs:
         async with supervised(partial(serve, tmp_path)) as supervisor:
             before = pids(supervisor)
             (tmp_path / "slow").touch()
             supervisor.restart()
-            await until(lambda: len(supervisor.workers) == 3)
+            await until(lambda: len(supervisor.processes) == 3)
             os.kill(before[0], signal.SIGKILL)
             await until(lambda: before[0] not in pids(supervisor))
             (tmp_path / "slow").unlink()
@@ -201,7 +203,7 @@ async def test_a_worker_that_dies_during_a_restart_is_replaced_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_during_a_restart_stops_everything(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_signal_during_a_restart_stops_all_processes(tmp_path: Path, number: signal.Signals) -> None:
     ready = asyncio.Event()
     supervisor = Supervisor(partial(serve, tmp_path), 2, QUICK, ready.set)
     running = asyncio.create_task(supervisor.run())
@@ -209,10 +211,10 @@ async def test_a_signal_during_a_restart_stops_everything(tmp_path: Path, number
         await ready.wait()
         (tmp_path / "slow").touch()
         os.kill(os.getpid(), signal.SIGHUP)
-        await until(lambda: len(supervisor.workers) == 3)
+        await until(lambda: len(supervisor.processes) == 3)
         os.kill(os.getpid(), number)
         assert await running
-    assert supervisor.workers == []
+    assert supervisor.processes == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

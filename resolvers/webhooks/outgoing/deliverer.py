@@ -47,13 +47,16 @@ _PAUSE_SECONDS = 1.0
 """Pause after a failure of a database."""
 
 
-UNKNOWN_PAUSE_MS, UNKNOWN_KEPT_MS = 5_000, 3_600_000
-"""Events of types that only later versions know are left to their servers: the interval at which a server of this
-version looks again, and the time after which it drops them, because the operator has gone back for good. It has looked
-at them for so long: they may be old already, because an endpoint failed."""
+UNKNOWN_TYPE_RETRY_MS, UNKNOWN_TYPE_HELD_MS = 5_000, 3_600_000
+"""Events of types that only later versions know wait for servers of these versions.
+
+A server of this version looks at them again after the first time. It drops an event that it has held for the second
+time: then the operator has probably gone back for good. The age of the event says nothing, because its endpoint may
+have failed for long.
+"""
 
 _MOST_UNKNOWN = 1_000
-"""Lines of which is known for how long they have waited for servers of later versions."""
+"""Largest number of lines for which the time of waiting for servers of later versions is remembered."""
 
 
 SLOW_SECONDS = 2.0
@@ -208,7 +211,7 @@ class Deliverer:
             # The line is due as before. Its delivered events are stored.
             return
         elif is_unknown:
-            await self._deliveries.hold_line(line, self._now_ms() + UNKNOWN_PAUSE_MS)
+            await self._deliveries.hold_line(line, self._now_ms() + UNKNOWN_TYPE_RETRY_MS)
         elif len(events) < EVENTS_AT_ONCE:
             await self._deliveries.end_line(line, self._now_ms())
         else:
@@ -221,7 +224,7 @@ class Deliverer:
         if next not in ("", event.id):
             # A server of a later version has delivered the one before.
             since_ms = now
-        is_over = now >= max(since_ms, event.at_ms) + UNKNOWN_KEPT_MS
+        is_over = now >= max(since_ms, event.at_ms) + UNKNOWN_TYPE_HELD_MS
         if len(unknown) >= _MOST_UNKNOWN:
             del unknown[min(unknown, key=lambda id: unknown[id][1])]
         # Those that follow have waited with it.

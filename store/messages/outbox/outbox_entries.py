@@ -14,8 +14,8 @@ class OutboxField:
     """Stored names of an outbox entry's fields.
 
     A revision of a stored message is an entry too: its SEQ and N are 0, its MESSAGE is "{}". Every entry has
-    CONVERSATION, SEQ, N and MESSAGE, because scripts read them. A server leaves entries alone that only a later version
-    understands: those with a KIND, with an unknown kind of revision, or that it cannot read (ADR 104).
+    CONVERSATION, SEQ, N and MESSAGE, because scripts read them. A server does not touch entries that only a later
+    version understands: entries with a KIND, with an unknown kind of revision, or that it cannot parse (ADR 104).
     """
 
     KIND = "kd"

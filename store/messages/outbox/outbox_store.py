@@ -26,7 +26,7 @@ from store.sessions.session import session_from, waiting_field, waiting_from
 _log = structlog.get_logger()
 
 _MOST_LOGGED = 1_000
-"""Entries of later versions that are remembered, so that each is logged once."""
+"""Largest number of entries of later versions that are remembered, so that each is logged once."""
 
 
 class Refusal(StrEnum):
@@ -111,7 +111,7 @@ class OutboxStore:
         self._keys = keys
         self._clock = clock
         self._not_understood = 0
-        """Most entries of a listing that only a later version understands. As many are read in addition."""
+        """Largest number of entries in a listing that only a later version understands. As many more are read."""
         self._logged: set[str] = set()
 
     async def reserve(
@@ -304,7 +304,7 @@ class OutboxStore:
     ) -> list[ReservedMessage | Revision | ThreadNote]:
         """Return the entries older than idle_ms by Redis's clock, at most limit per partition. One round trip.
 
-        Left out: those that only a later version understands, which stay, and those on a shard that does not answer.
+        Leaves out entries that only a later version understands, and entries on a shard that does not answer.
         """
         outboxes = tuple(self._keys.outbox(partition) for partition in partitions)
         calls = [(outbox,) for outbox in outboxes] if self._cache.is_cluster else [outboxes]  # one if they are together
@@ -334,11 +334,11 @@ class OutboxStore:
         return None
 
     async def contains(self, conversation: ConversationId, *messages: MessageId | None) -> bool:
-        """Return whether one of some messages, of the conversation's partition, is not delivered yet."""
+        """Return whether at least one of some messages of a conversation is not delivered yet."""
         return any(message.id in messages for message in await self.list_undelivered(conversation))
 
     async def list_undelivered(self, conversation: ConversationId) -> list[Message]:
-        """Return the messages of the conversation's partition that have a place and are not delivered yet."""
+        """Return the undelivered messages in the outbox of a conversation's partition."""
         rows = await self._cache.one(Call("XRANGE", (self._keys.conversation(conversation)[2],), ("-", "+")))
         found = [self._entry_from("0-0", fields, 0) for _, fields in rows]
         return [entry.message for entry in found if isinstance(entry, ReservedMessage)]

@@ -8,27 +8,29 @@ from collections.abc import Callable
 from store.redis.cluster.url import Address
 
 AWAY_AFTER_SECONDS = 2.0
-"""Time for which no connection to a node can be opened, until calls to it fail at once. Others would wait with them:
-the calls of one caller, and the messages of a batch."""
+"""If no connection to a node can be opened for this time, calls to it fail at once.
+
+Otherwise calls to other nodes would wait with them: those of the same caller, and of messages in the same batch.
+"""
 
 AWAY_AFTER_SILENCE_SECONDS = 5.0
-"""The same for a node that is connected and does not answer: it may be busy."""
+"""The same time for a node that accepts connections and does not answer: it may be busy."""
 
 _FORGOTTEN_AFTER_SECONDS = 3.0
-"""Time after the last failure from which on a node gets calls again. Nodes are pinged once a second."""
+"""Time after the last failure after which a node gets calls again. Pings, once a second, renew the failure."""
 
 
 class FailingNodes:
-    """Knows since when nodes have been failing. Costs nothing while all nodes answer."""
+    """The times of failures of each node since its last answer. Costs nothing while all nodes answer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin without failures. clock: seconds."""
         self._clock = clock
         self._failing: dict[Address, tuple[float, float, float]] = {}
-        """The times of the first and the last failure since the last answer, and the time until the node is away."""
+        """Of each node: when the first and the last failure were, and how long it may fail until it counts as away."""
 
     def note_failure(self, address: Address, *, is_silent: bool = False) -> None:
-        """Note that calls to a node failed. is_silent: it has not answered yet, and may do so."""
+        """Note that calls to a node failed. is_silent: it is connected, but has not answered in time."""
         now = self._clock()
         first, last, _ = self._failing.get(address, (now, now, 0.0))
         allowed = AWAY_AFTER_SILENCE_SECONDS if is_silent else AWAY_AFTER_SECONDS

@@ -36,13 +36,13 @@ _MAX_IMMEDIATE_REDIRECTS = 3
 """Number of times that redirected calls are repeated without a pause."""
 
 _MOST_DRAWS = 20
-"""Number of times that a node is drawn until one is found that is not away."""
+"""Largest number of random choices to find a node that is not away."""
 
 _PING_SECONDS = 1.0
 """Time that `ping` waits for the other nodes after the first one has answered."""
 
 _REPORT_SECONDS = 1.0
-"""Time that nodes have to report the slots of a shard. Reports of others are used without theirs."""
+"""Time in which nodes have to report the slots of a shard. Later reports are ignored."""
 
 _PING = Call("PING", ())
 
@@ -134,7 +134,7 @@ class ClusterNodes:
         return failure
 
     async def list_slots_of(self, member: RedisNode) -> set[int]:
-        """Return the slots of a node's shard, as it and the nodes that answer report them: not one too few.
+        """Return the slots of a node's shard, as all nodes that answer report them: some too many, but none too few.
 
         These are the slots that the shard owns, those that it owned until less than a minute ago, and those that are
         being moved to or from it. Raises RedisError, OSError if the node does not answer.
@@ -160,7 +160,7 @@ class ClusterNodes:
         return find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
 
     async def find_url(self, key: str) -> str:
-        """Return the URL of the node that owns a key or a channel, as the nodes report now; of another if it is away.
+        """Ask the nodes, and return the URL of the owner of a key or a channel; of another node if the owner is away.
 
         Raises RedisError, OSError.
         """
@@ -198,7 +198,7 @@ class ClusterNodes:
         If a node does not answer, the failure is in the places of its replies. Its calls may have been executed.
 
         Raises:
-            RedisError, OSError: No node tells which nodes there are. Nothing was executed.
+            RedisError, OSError: No node answers which nodes there are. Nothing was executed.
         """
         if self._slots.is_empty:
             await self._slots.refresh()
@@ -241,7 +241,7 @@ class ClusterNodes:
                 except (RedisError, OSError) as error:
                     self._slots.refresh_soon()
                     if not self._failing.is_away(address):
-                        # Otherwise it was not asked.
+                        # A node that is away was not asked.
                         self._failing.note_failure(address, is_silent=isinstance(error, RedisTimeoutError))
                         failures["redis"] += 1
                     for i in indices:
@@ -340,7 +340,7 @@ class ClusterNodes:
 
 
 def is_failure(reply: object) -> bool:
-    """Return whether a reply is missing, and this is why."""
+    """Return whether a value in the place of a reply is the reason why it is missing."""
     return isinstance(reply, OSError | RedisConnectionError | RedisTimeoutError)
 
 

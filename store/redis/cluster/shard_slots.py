@@ -1,4 +1,4 @@
-"""The slots of one shard of a Redis Cluster, as several nodes report them: rather too many than too few."""
+"""The slots of one shard of a Redis Cluster, as several nodes report them: some too many, but none too few."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeEntry:
         addresses: Its address, by IP address and by host name if it has one.
         primary: The id of its primary; "-" for a primary.
         slots: The slots that it owns.
-        moving: For the node that reports: the other node of each slot that is being moved to or from it.
+        moving: Slots that are being moved to or from the node that reports, with the other node. Empty for other nodes.
     """
 
     id: str
@@ -55,7 +55,7 @@ def _parse_line(words: Sequence[str]) -> NodeEntry:
 
 
 def parse_shard_members(shards: Sequence[Sequence[Any]], node: str) -> set[str]:
-    """Return the ids of the nodes that are in one shard with a node, by an answer to `CLUSTER SHARDS`."""
+    """Return the ids of the nodes in the shard of a node, from an answer to `CLUSTER SHARDS`."""
     for shard in shards:
         fields = dict(zip(shard[::2], shard[1::2], strict=True))
         ids = {_fields_of(member)["id"] for member in fields[b"nodes"]}
@@ -70,7 +70,7 @@ def _fields_of(member: Sequence[Any]) -> dict[str, str]:
 
 
 def find_members(members: Collection[str], reports: Iterable[Sequence[NodeEntry]]) -> set[str]:
-    """Return the ids of the nodes of a shard: those given, with their primaries and replicas in any report."""
+    """Return the ids of all nodes of a shard: the given ones, and their primaries and replicas in any report."""
     entries = [entry for report in reports for entry in report]
     found = set(members)
     found |= {entry.primary for entry in entries if entry.id in found and entry.primary != "-"}

@@ -61,8 +61,8 @@ class LogWriter:
         self._leased_until = 0.0
         """By the monotonic clock, from before the lease was renewed."""
         self._lock = asyncio.Lock()
-        self._left: set[tuple[str, bytes]] = set()
-        """Entries with events that only later versions know. Their other events are written."""
+        self._partly_written: set[tuple[str, bytes]] = set()
+        """Entries that stay in their streams for servers of later versions. Their known events are in the log."""
 
     @property
     def has_lease(self) -> bool:
@@ -100,19 +100,19 @@ class LogWriter:
             written = 0
             read: dict[str, bytes] = {}
             waiting: set[str] = set()
-            left: set[tuple[str, bytes]] = set()
+            with_unknown: set[tuple[str, bytes]] = set()
             while True:
                 began_ms = self._store.clock.now_ms()
                 entries = await self._list_entries(read)
                 if entries is None:
                     return written
                 if not entries:
-                    self._left.intersection_update(left)
-                    if not waiting and not left and await self._store.deployment.has_contents():
+                    self._partly_written.intersection_update(with_unknown)
+                    if not waiting and not with_unknown and await self._store.deployment.has_contents():
                         await self._store.webhook_log.note_written(began_ms)
                     return written
-                left |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
-                new = [entry for entry in entries if (entry.key, entry.id) not in self._left]
+                with_unknown |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
+                new = [entry for entry in entries if (entry.key, entry.id) not in self._partly_written]
                 written += await self._write(new, waiting) if new else 0
                 # Events that wait for earlier messages delay no other conversation.
                 read |= {entry.key: entry.id for entry in entries}
@@ -169,7 +169,7 @@ class LogWriter:
         self._order.note_written(arranged)
         unknown = {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
         done = [entry for entry in arranged.done if (entry.key, entry.id) not in unknown]
-        self._left |= unknown & {(entry.key, entry.id) for entry in arranged.done}
+        self._partly_written |= unknown & {(entry.key, entry.id) for entry in arranged.done}
         await self._store.webhook_notes.remove(done)
         return len(done)
 
@@ -231,5 +231,5 @@ class LogWriter:
 
 
 def has_unknown(entry: EventEntry) -> bool:
-    """Return whether an entry has events that only later versions know. It is left to their servers (ADR 104)."""
+    """Return whether an entry has events that only later versions know. Their servers write it (ADR 104)."""
     return any(event.type not in KNOWN_TYPES for event in entry.events)

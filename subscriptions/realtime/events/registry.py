@@ -23,8 +23,8 @@ from subscriptions.realtime.events.watched import WatchedMessage
 
 _log = structlog.get_logger()
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""Exceptions that reading a form of a later version may raise."""
+PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""Exceptions that parsing an event of a later version may raise."""
 
 EVENT_KINDS: tuple[type[Event], ...] = (
     MessageCreated,
@@ -53,15 +53,15 @@ class UnknownEntry(LogEntry):
 
 
 def parse_log_entry(text: bytes) -> LogEntry:
-    """Return an entry of a user's log. Never raises: what only a later version understands is an UnknownEntry."""
+    """Return an entry of a user's log. If only a later version understands it, returns UnknownEntry."""
     fields = orjson.loads(text)
     kind = _BY_CODE.get(fields.get("k"))
     if kind is None:
         return UnknownEntry()
     try:
         return kind.parse_entry(fields)
-    except UNREADABLE:
-        note_unreadable("log entry", fields)
+    except PARSE_ERRORS:
+        log_unreadable("log entry", fields)
         return UnknownEntry()
 
 
@@ -72,11 +72,11 @@ def decode_event(fields: Fields) -> Event | None:
         return None
     try:
         return kind.from_wire(fields)
-    except UNREADABLE:
-        note_unreadable("frame", fields)
+    except PARSE_ERRORS:
+        log_unreadable("frame", fields)
         return None
 
 
-def note_unreadable(form: str, fields: Fields) -> None:
+def log_unreadable(form: str, fields: Fields) -> None:
     """Log that an event has a form of a later version. Its content is not logged."""
     _log.warning("event_not_understood", form=form, kind=str(fields.get("k"))[:8])

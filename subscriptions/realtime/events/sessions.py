@@ -114,7 +114,7 @@ def _reason_fields(reason: SyncReason) -> Fields:
 
 
 def _reason_in(fields: Fields) -> SyncReason:
-    """Return the reason; CATCH_UP for one that only later versions know, so that devices get the change."""
+    """Return the reason; CATCH_UP if only later versions know it, so that devices still get the change."""
     for name in ("n", "r"):
         if name in fields and (reason := known_value(SyncReason, fields[name], None)) is not None:
             return reason

@@ -72,7 +72,7 @@ class MessageChange(StrEnum):
 
     @classmethod
     def stored_as(cls, value: str) -> MessageChange:
-        """Return the change with a stored value. One that only later versions know is an update."""
+        """Return the change with a stored value; UPDATED if only later versions know it."""
         return known_value(cls, value, cls.UPDATED)
 
     @classmethod

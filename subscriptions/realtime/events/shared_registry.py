@@ -6,7 +6,7 @@ import orjson
 
 from subscriptions.realtime.events.base import Fields, LogEntry
 from subscriptions.realtime.events.reactions import ChannelReactions
-from subscriptions.realtime.events.registry import UNREADABLE, UnknownEntry, note_unreadable
+from subscriptions.realtime.events.registry import PARSE_ERRORS, UnknownEntry, log_unreadable
 from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, SharedEvent, WorkspaceUpdate
 from subscriptions.realtime.events.threads import ChannelThread
 from subscriptions.realtime.events.voice import VoiceStateChanged
@@ -24,15 +24,15 @@ _BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
 
 
 def parse_shared_entry(text: bytes) -> LogEntry:
-    """Return an entry of the log of a shared clock. Never raises, as `parse_log_entry`."""
+    """Return an entry of the log of a shared clock. Like `parse_log_entry`."""
     fields = orjson.loads(text)
     kind = _BY_CODE.get(fields.get("k"))
     if kind is None:
         return UnknownEntry()
     try:
         return kind.parse_entry(fields)
-    except UNREADABLE:
-        note_unreadable("log entry of a workspace", fields)
+    except PARSE_ERRORS:
+        log_unreadable("log entry of a workspace", fields)
         return UnknownEntry()
 
 
@@ -43,6 +43,6 @@ def decode_shared_event(fields: Fields) -> SharedEvent | None:
         return None
     try:
         return kind.from_wire(fields)
-    except UNREADABLE:
-        note_unreadable("frame of a workspace", fields)
+    except PARSE_ERRORS:
+        log_unreadable("frame of a workspace", fields)
         return None

@@ -107,7 +107,7 @@ class FaultyServers:
         await freeze_process(self.processes[index].pid, seconds)
 
     async def replace(self, index: int, sources: Path) -> None:
-        """End a server like an operator does, and start another version of Confab in its place."""
+        """End a server as an operator does, and start another version of Confab in its place."""
         await self.terminate(index)
         self._sources[index] = sources
         await self.restart(index)
