@@ -46,6 +46,8 @@ async def open_databases(
                 raise
             ring.update(await store.deployment.worker_numbers.list_ring())
             await store.cache.load_scripts()
+            # `confab admin connections` names servers by this id.
+            _log.info("databases_opened", server=store.deployment.owner, shared_format=formats.number)
             opened.set()
             if migrator is not None:
                 migrator.open()

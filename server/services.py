@@ -65,6 +65,8 @@ class Services:
     push_worker: PushWorker | None
     job_worker: JobWorker
     webhooks: WebhookParts
+    failing: dict[str, str]
+    """Why databases failed the last readiness check, by database."""
 
     async def sign_in(self, caller: Caller) -> None:
         """Create the user on their first authenticated request. Costs nothing for known users."""
@@ -76,24 +78,28 @@ class Services:
         Until `opened` is set, `start` has a reason too.
         """
         store = self.app.store
-        mongo, redis = await asyncio.gather(_probe(store.mongo.ping()), _probe(store.cache.check_health()))
+        mongo, redis = await asyncio.gather(
+            self._probe("mongodb", store.mongo.ping()), self._probe("redis", store.cache.check_health())
+        )
         checks = {"mongodb": mongo, "redis": redis}
         if not self.opened.is_set():
             checks["start"] = "indexes, worker number or Redis scripts are not ready yet"
         return checks
 
-
-async def _probe(ping: Awaitable[object]) -> str | None:
-    try:
-        async with asyncio.timeout(_CHECK_SECONDS):
-            await ping
-    except TimeoutError:
-        return f"no answer within {_CHECK_SECONDS:g} s"
-    except StoreError as error:
-        # The endpoint is public: addresses of databases go to the log only.
-        _log.info("database_unreachable", reason=str(error))
-        return "unreachable"
-    return None
+    async def _probe(self, database: str, ping: Awaitable[object]) -> str | None:
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await ping
+        except TimeoutError:
+            return f"no answer within {_CHECK_SECONDS:g} s"
+        except StoreError as error:
+            # The endpoint is public: addresses of databases go to the log only. Checks come several times a second.
+            if self.failing.get(database) != str(error):
+                self.failing[database] = str(error)
+                _log.info("database_unreachable", reason=str(error))
+            return "unreachable"
+        self.failing.pop(database, None)
+        return None
 
 
 @asynccontextmanager
@@ -150,6 +156,7 @@ async def open_services(
             parts.push_worker,
             parts.job_worker,
             parts.webhooks,
+            {},
         )
     finally:
         await end_tasks([*opening, checking_blobs])

@@ -18,7 +18,7 @@ from bench.files import transfers
 from bench.peers import node
 from bench.suite import docs
 from bench.suite.figures import Figures
-from bench.suite.goals import comparison
+from bench.suite.goals import GOALS, comparison
 from bench.suite.plot import draw
 from bench.suite.queries import ALL, MESSAGE_EVENTS
 from bench.suite.report import read_results, table_of, write_results
@@ -110,6 +110,52 @@ def test_results_can_be_read_again_and_drawn(tmp_path: Path) -> None:
 
 def test_the_readme_and_the_benchmark_page_have_the_figures_of_one_run() -> None:
     _, figures, _ = docs.between(docs.README, docs.README_MARKS)
-    _, results, _ = docs.between(docs.PAGE, docs.RESULTS_MARKS)
+    _, results, _ = docs.between(docs.RESULTS, docs.RESULTS_MARKS)
     table, _, _ = results.partition(docs.COMPARISON)[2].partition("\n\n")
     assert table.startswith("| CPU of server and databases") and figures.strip() == table
+    _, summary, _ = docs.between(docs.PAGE, docs.SUMMARY_MARKS)
+    measured = {cells[0]: [figure_in(cell) for cell in cells[1:5]] for cells in rows(table)}
+    ratios = {cells[0]: [figure_in(cell) for cell in cells[1:]] for cells in rows(summary)}
+    titles = {goal.title: goal.summary for goal in GOALS if goal.summary}
+    assert set(ratios) == set(titles.values())
+    for title, summarised in titles.items():
+        confab, *others = measured[title]
+        assert confab
+        expected = [None if value is None else value / confab for value in others]
+        # Both tables are rounded.
+        assert ratios[summarised] == [None if value is None else pytest.approx(value, rel=0.06) for value in expected]
+
+
+def rows(table: str) -> list[list[str]]:
+    """Return the cells of a table in Markdown, without its head."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[2:]]
+
+
+def figure_in(cell: str) -> float | None:
+    number = cell.split()[0].replace(",", "")
+    return None if number == "-" else float(number)
+
+
+def test_results_are_written_into_all_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("README", "PAGE", "RESULTS"):
+        (tmp_path / name).write_text(getattr(docs, name).read_text())
+        monkeypatch.setattr(docs, name, tmp_path / name)
+    monkeypatch.setattr(docs, "PICTURE", tmp_path / "picture.svg")
+    figures = [
+        Figures("private-http", name, rate=100.0, p50=0.01, cpu={"server": cpu, "mongo": cpu, "redis": cpu})
+        for name, cpu in (("Confab", 0.001), ("baseline", 0.002), ("Node", 0.2))
+    ]
+    docs.write_docs(Result("quick", 12.0, figures))
+    comparison_row = (
+        "| private message over HTTP, 20 in flight | 3 ms | 600 ms | not there | 6 ms | 1.2 ms | 2.50 | 0.50 |"
+    )
+    assert docs.between(docs.README, docs.README_MARKS)[1].strip().splitlines()[2:] == [comparison_row]
+    assert comparison_row in docs.between(docs.RESULTS, docs.RESULTS_MARKS)[1]
+    assert rows(docs.between(docs.PAGE, docs.SUMMARY_MARKS)[1]) == [
+        ["private message, 20 in flight", "200", "not there", "2.0"]
+    ]
+    assert "<svg" in docs.PICTURE.read_text()
+    results = docs.between(docs.RESULTS, docs.RESULTS_MARKS)
+    docs.write_docs(Result("growth", 12.0, figures[:1]))
+    assert "### Private message" in docs.between(docs.RESULTS, docs.GROWTH_MARKS)[1]
+    assert docs.between(docs.RESULTS, docs.RESULTS_MARKS)[:2] == results[:2]

@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="with other chat servers, if they can be installed")
     parser.add_argument("--show", action="store_true", help="run nothing: print what was found out before")
     parser.add_argument(
-        "--write-docs", action="store_true", help="run nothing: write the last results into docs/benchmarks.md"
+        "--write-docs", action="store_true", help="run nothing: write the last results into the documents"
     )
     arguments = parser.parse_args()
     growth = arguments.scenarios[:1] == [GROWTH_PROFILE.name]

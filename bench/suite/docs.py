@@ -1,4 +1,4 @@
-"""The results in docs/benchmarks.md and its picture, and the comparison in the README."""
+"""The results in docs/benchmarks/results.md, their summary and picture, and the comparison in the README."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from bench.suite.run import Result
 from tests.processes import ROOT
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "docs" / "benchmarks" / "results.md"
 PICTURE = PAGE.with_suffix(".svg")
 COMPARISON = "### Comparison\n\n"
 
+SUMMARY_MARKS = ("<!-- summary: written by `python -m bench --write-docs` -->", "<!-- end of summary -->")
 RESULTS_MARKS = ("<!-- results: written by `python -m bench --write-docs` -->", "<!-- end of results -->")
 GROWTH_MARKS = ("<!-- growth: written by `python -m bench growth --write-docs` -->", "<!-- end of growth -->")
 README_MARKS = ("<!-- figures: written by `python -m bench --write-docs` -->", "<!-- end of figures -->")
 
 
 def write_docs(result: Result) -> None:
-    """Replace the results of one kind of run. Growth has neither a comparison nor a picture."""
+    """Replace the results of one kind of run. Growth has no comparison, no summary and no picture."""
     if result.profile == GROWTH.name:
-        _replace(PAGE, GROWTH_MARKS, _topics(result))
+        _replace(RESULTS, GROWTH_MARKS, _topics(result))
         return
     table = markdown(goals.comparison(result.figures))
-    _replace(PAGE, RESULTS_MARKS, f"{COMPARISON}{table}\n\n{_topics(result)}")
+    _replace(PAGE, SUMMARY_MARKS, markdown(goals.summary(result.figures)))
+    _replace(RESULTS, RESULTS_MARKS, f"{COMPARISON}{table}\n\n{_topics(result)}")
     _replace(README, README_MARKS, table)
     PICTURE.write_text(draw(result.figures))
 

@@ -1,4 +1,4 @@
-"""The comparison: the operations that matter most, by server, with Confab's goal for each."""
+"""The comparison: the operations that matter most, by server, with Confab's goal for each. A summary in ratios."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Goal:
     unit: str
     value: Value
     size: int | None = None
+    summary: str | None = None
+    """Title in the summary, which has some of the operations."""
 
 
 def _cpu_ms(figures: Figures) -> float:
@@ -47,23 +49,63 @@ def _percent_of_a_core(figures: Figures) -> float:
 
 
 GOALS = (
-    Goal("delivery in a group of 200, all online, one message at a time", "group-rest", 60, "µs", _cpu_micros, 200),
+    Goal(
+        "delivery in a group of 200, all online, one message at a time",
+        "group-rest",
+        60,
+        "µs",
+        _cpu_micros,
+        200,
+        "delivery in a group of 200",
+    ),
     Goal("the same, in a burst", "group-burst", 40, "µs", _cpu_micros, 200),
-    Goal("first page of 50 of 1,000 sessions, one at a time", "sessions-rest", 4, "ms", _cpu_ms, 1_000),
+    Goal(
+        "first page of 50 of 1,000 sessions, one at a time",
+        "sessions-rest",
+        4,
+        "ms",
+        _cpu_ms,
+        1_000,
+        "first page of the list of conversations",
+    ),
     Goal("the same, 6 in flight", "sessions", None, "ms", _cpu_ms, 1_000),
-    Goal("newest 50 messages, one at a time", "history-rest", 3.5, "ms", _cpu_ms),
+    Goal("newest 50 messages, one at a time", "history-rest", 3.5, "ms", _cpu_ms, None, "newest 50 messages"),
     Goal("the same, 6 in flight", "history", None, "ms", _cpu_ms),
-    Goal("opening a connection with its subscription, one at a time", "opening-rest", 1.5, "ms", _cpu_ms),
+    Goal(
+        "opening a connection with its subscription, one at a time",
+        "opening-rest",
+        1.5,
+        "ms",
+        _cpu_ms,
+        None,
+        "opening a connection",
+    ),
     Goal("the same, 20 at a time", "opening", 1.5, "ms", _cpu_ms, 1_000),
-    Goal("1,000 idle connections, share of a core", "idle", 0.7, "%", _percent_of_a_core, 1_000),
-    Goal("memory of an idle connection", "idle", 20, "KB", _kilobytes, 1_000),
-    Goal("private message over HTTP, 20 in flight", "private-http", 1.2, "ms", _cpu_ms),
+    Goal("1,000 idle connections, share of a core", "idle", 0.7, "%", _percent_of_a_core, 1_000, "an idle connection"),
+    Goal("memory of an idle connection", "idle", 20, "KB", _kilobytes, 1_000, "an idle connection: memory"),
+    Goal(
+        "private message over HTTP, 20 in flight",
+        "private-http",
+        1.2,
+        "ms",
+        _cpu_ms,
+        None,
+        "private message, 20 in flight",
+    ),
     Goal("the same over the WebSocket", "private-ws", None, "ms", _cpu_ms),
-    Goal("private message, one at a time", "lone", 4.5, "ms", _cpu_ms),
+    Goal("private message, one at a time", "lone", 4.5, "ms", _cpu_ms, None, "private message, one at a time"),
     Goal("the same, time until the answer (p50)", "lone", 6, "ms", _p50_ms),
-    Goal("sync after 3 changes, one at a time", "sync-rest", 2, "ms", _cpu_ms, 1_000),
-    Goal("markRead, one at a time", "read-rest", 3, "ms", _cpu_ms),
-    Goal("first page of 7,000 sessions, not cached", "sessions-cold", 40, "ms", _cpu_ms, 7_000),
+    Goal("sync after 3 changes, one at a time", "sync-rest", 2, "ms", _cpu_ms, 1_000, "synchronising after 3 changes"),
+    Goal("markRead, one at a time", "read-rest", 3, "ms", _cpu_ms, None, "marking as read"),
+    Goal(
+        "first page of 7,000 sessions, not cached",
+        "sessions-cold",
+        40,
+        "ms",
+        _cpu_ms,
+        7_000,
+        "first page of 7,000 conversations, nothing in Redis",
+    ),
 )
 
 
@@ -89,6 +131,26 @@ def comparison(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
         )
     head = ("CPU of server and databases, unless another unit", *COLUMNS.values(), "goal", "of goal", "of best other")
     return [head, *rows] if rows else []
+
+
+def summary(figures: Sequence[Figures]) -> list[tuple[str, ...]]:
+    """Return a table of what some operations cost other servers, divided by what they cost Confab, its head first."""
+    names = [name for name in COLUMNS if name != CONFAB]
+    rows = [("CPU, unless another unit; Confab = 1", *(COLUMNS[name] for name in names))]
+    present = {one.contestant for one in figures}
+    for goal in GOALS:
+        confab = _of(figures, goal, CONFAB)
+        if goal.summary is None or not confab:
+            continue
+        values = [(_of(figures, goal, name), name in present) for name in names]
+        missing = {True: NOT_MEASURED, False: NOT_THERE}
+        cells = [missing[is_present] if value is None else _ratio(value / confab) for value, is_present in values]
+        rows.append((goal.summary, *cells))
+    return rows
+
+
+def _ratio(value: float) -> str:
+    return f"{value:#.2g}" if value < 9.95 else f"{value:,.0f}"
 
 
 def _of(figures: Sequence[Figures], goal: Goal, contestant: str) -> float | None:

@@ -21,7 +21,7 @@ from store.checking.check import Difference, Objects
 from store.checking.check_run import SETTLE_SECONDS, CheckResult, CheckRun, OnProgress
 from store.checking.registry import CHECKS
 from store.checking.workspaces.role_counts import leave_to_servers
-from store.deployment.redis_generations import use_present_generation
+from store.deployment.present_generation import use_present_generation
 from store.mongo.migrations import NewerData, check_version
 from store.mongo.paced_reads import PacedMongo, RowPace
 from store.redis.cache import Cache

@@ -20,6 +20,7 @@ from server.embedded import EmbeddedError
 from server.errors import CommandError
 from server.settings import Settings, SettingsError, check_fit_to_serve, find_foreign_token_warning, load_settings
 from server.settings.public_url import find_public_url_warning
+from store.base.snowflakes import WORKERS
 
 app = typer.Typer(
     name="confab",
@@ -86,7 +87,7 @@ def dev(host: Host = None, port: Port = None, data_dir: DataDir = Path(".data"))
 def serve(
     host: Host = None,
     port: Port = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of server processes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=WORKERS - 1, help="Number of server processes.")] = 1,
 ) -> None:
     """Run the server, with MongoDB at CONFAB_MONGO_URL and Redis at CONFAB_REDIS_URL.
 

@@ -20,7 +20,7 @@ from server.settings import Settings
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
 from store.base.snowflakes import created_at_ms
-from store.deployment.redis_generations import use_present_generation
+from store.deployment.present_generation import use_present_generation
 from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES

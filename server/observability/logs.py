@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
+import os
 import re
 import sys
 import warnings
@@ -28,8 +30,17 @@ _SECRET_TEXTS = re.compile(
     re.IGNORECASE,
 )
 
+
+def _add_pid(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Tell lines of processes apart that write into one log: those of `confab serve --workers`."""
+    if multiprocessing.parent_process() is not None:
+        event.setdefault("pid", os.getpid())
+    return event
+
+
 _COMMON_PROCESSORS: tuple[Processor, ...] = (
     merge_contextvars,
+    _add_pid,
     structlog.stdlib.add_logger_name,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

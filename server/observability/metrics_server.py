@@ -102,7 +102,8 @@ async def serve_metrics(
     try:
         listener = await _listen(server, host, port, port_count)
         if listener is None:
-            log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason="no port is free")
+            # Not an error: each rolling restart has one process more than ports for a moment.
+            log.warning("metrics_not_served", host=host, port=port, port_count=port_count, reason="no port is free yet")
             waiting = asyncio.create_task(_serve_later(server, host, port, port_count))
     except OSError as error:
         log.error("metrics_not_served", host=host, port=port, port_count=port_count, reason=error.strerror)

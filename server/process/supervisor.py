@@ -12,8 +12,9 @@ import multiprocessing
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 
 import structlog
 
@@ -53,7 +54,10 @@ class Worker:
     """One worker process."""
 
     def __init__(self, target: Target, timing: Timing, early_ends: int, *, is_needed: bool) -> None:
-        """Start the process. `early_ends`: how many of its predecessors in a row ended early."""
+        """Start the process. `early_ends`: how many of its predecessors in a row ended early.
+
+        Raises OSError if the system gives no process, memory or file descriptors.
+        """
         self.early_ends = early_ends
         self.is_ready = False
         self.is_needed = is_needed
@@ -62,8 +66,12 @@ class Worker:
         self._reports, for_worker = socket.socketpair()
         self._reports.setblocking(False)
         self._process = _spawn.Process(target=target, args=(for_worker,))
-        with for_worker:
-            self._process.start()
+        try:
+            with for_worker, _signals_of_supervisor_blocked():
+                self._process.start()
+        except OSError:
+            self._reports.close()
+            raise
         self._started = self._heard = time.monotonic()
         self._stopped: float | None = None
         self._ended = asyncio.Event()
@@ -156,7 +164,7 @@ class Supervisor:
         self._restart: asyncio.Task[None] | None = None
 
     async def run(self) -> bool:
-        """Keep workers running until `stop`. Returns False if a worker ended before any had served.
+        """Keep workers running until `stop`. Returns False if a worker did not start, or ended before any had served.
 
         Call it in the main thread. All workers have ended when it returns.
         """
@@ -167,7 +175,9 @@ class Supervisor:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 for _ in range(self._count):
-                    self._start()
+                    if self._start() is None:
+                        self._fail()
+                        break
                 self._tasks.create_task(self._announce())
         finally:
             for worker in self.workers:
@@ -187,8 +197,17 @@ class Supervisor:
         if not self._stopping.is_set() and (self._restart is None or self._restart.done()):
             self._restart = self._tasks.create_task(self._replace_all())
 
-    def _start(self, early_ends: int = 0, *, is_needed: bool = True) -> Worker:
-        worker = Worker(self._target, self._timing, early_ends, is_needed=is_needed)
+    def _fail(self) -> None:
+        self._failed = True
+        self.stop()
+
+    def _start(self, early_ends: int = 0, *, is_needed: bool = True) -> Worker | None:
+        """Start a worker. Returns None, after logging the reason, if the system gives no process."""
+        try:
+            worker = Worker(self._target, self._timing, early_ends, is_needed=is_needed)
+        except OSError as error:
+            log.error("server_process_not_started", reason=error.strerror)
+            return None
         self.workers.append(worker)
         self._tasks.create_task(self._look_after(worker))
         return worker
@@ -202,19 +221,25 @@ class Supervisor:
         self._has_served = self._has_served or any(one.is_ready for one in [worker, *self.workers])
         if not self._has_served:
             _log_end(worker)
-            self._failed = True
-            self.stop()
+            self._fail()
             return
         early_ends, pause = 0, 0.0
         if worker.age < self._timing.stable:
             early_ends = worker.early_ends + 1
             pause = min(self._timing.first_pause * 2 ** (early_ends - 1), self._timing.longest_pause)
         _log_end(worker, replaced_in_seconds=pause)
+        while not await self._is_stopping_within(pause):
+            replacement = self._start(early_ends)
+            if replacement is not None:
+                _log_replacement(worker, replacement)
+                return
+            pause = min(max(2 * pause, self._timing.first_pause), self._timing.longest_pause)
+
+    async def _is_stopping_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(seconds):
                 await self._stopping.wait()
-        if not self._stopping.is_set():
-            _log_replacement(worker, self._start(early_ends))
+        return self._stopping.is_set()
 
     async def _announce(self) -> None:
         while sum(worker.is_ready for worker in self.workers) < self._count:
@@ -228,6 +253,9 @@ class Supervisor:
             if not worker.is_needed or worker.exit_code is not None:
                 continue
             replacement = self._start(is_needed=False)
+            if replacement is None:
+                log.error("restart_stopped", reason="a process did not start")
+                return
             is_ready = await replacement.until_ready(self._stopping)
             if self._stopping.is_set():
                 return
@@ -244,6 +272,24 @@ class Supervisor:
             await worker.until_ended()
             _log_replacement(worker, replacement)
         log.info("server_processes_replaced")
+
+
+@contextlib.contextmanager
+def _signals_of_supervisor_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGHUP. A process that is started meanwhile never gets them.
+
+    Ctrl-C, a terminal that is closed and `systemctl kill` signal all processes. Only the supervisor answers: a worker
+    that loads code would end with a traceback, and SIGHUP would end all workers at once.
+    """
+    signals = {signal.SIGINT, signal.SIGHUP}
+    previous = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        # A process of multiprocessing, which must survive SIGHUP too. Starting it unblocks SIGINT.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
 
 def _log_end(worker: Worker, **fields: float) -> None:

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 def run_worker(config: uvicorn.Config, sock: socket.socket, reports: socket.socket) -> None:
-    """Serve on a listening socket until SIGTERM or SIGINT, or until the supervisor has ended.
+    """Serve on a listening socket until SIGTERM, or until the supervisor has ended.
 
     `reports` is a connection to the supervisor. The worker writes ALIVE or READY to it once a second.
     """

@@ -50,7 +50,7 @@ def check_s3_secret(secret: SecretStr) -> SecretStr:
 class BlobStoreSettings(Section):
     """Blob store.
 
-    [Operations](operations.md#files) says which store to choose, and how to prepare a bucket.
+    [Operations](operations/files-and-pictures.md) says which store to choose, and how to prepare a bucket.
     """
 
     blob_store: Literal["gridfs", "s3"] = "gridfs"

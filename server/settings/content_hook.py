@@ -50,7 +50,7 @@ class ContentHookSettings(Section):
     """External hook for content.
 
     A service of yours that judges every message and edit before it is stored. Without it, nothing is asked.
-    [Operations](operations.md#external-hook-for-content) says what it receives and answers.
+    [Operations](operations/workers-and-webhooks.md#external-hook-for-content) says what it receives and answers.
     """
 
     content_hook_url: Annotated[str, AfterValidator(_check_url)] | None = None

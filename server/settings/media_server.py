@@ -44,7 +44,8 @@ class MediaServerSettings(Section):
     """Media server.
 
     A LiveKit server that carries sound and pictures of voice channels. Without it, voice channels only show who is in
-    them. [Operations](operations.md#voice-and-livekit) says how to set it up. Its webhooks go to `/livekit/webhook`.
+    them. [Operations](operations/voice-and-presence.md#voice-with-livekit) says how to set it up. Its webhooks go to
+    `/livekit/webhook`.
     """
 
     livekit_url: Annotated[str, AfterValidator(_check_client_url)] | None = None

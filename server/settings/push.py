@@ -76,7 +76,7 @@ class PushSettings(Section):
     """Push services.
 
     Each service is optional: Web Push for browsers, APNs for Apple's devices, FCM for Android. Without one, its devices
-    get no pushes. [Operations](operations.md#push-notifications) says how to set them up.
+    get no pushes. [Operations](operations/push.md) says how to set them up.
     """
 
     vapid_private_key: Annotated[SecretStr, AfterValidator(check_vapid_key)] | None = None

@@ -53,7 +53,7 @@ async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
             devices.update(connected)
             ended.update(device.server for device in found if device.gone_at_ms is not None)
             users += not alive.isdisjoint(connected)
-    view["servers"] = [
+    servers = [
         {
             "server": server,
             "is_alive": server in alive,
@@ -64,6 +64,12 @@ async def view_connections(source: AdminSource, silent_after_ms: int) -> View:
             "devices_that_just_left": ended.pop(server, 0),
         }
         for server, heard in sorted(times.items(), key=lambda item: -item[1].heard_ms)
+    ]
+    # Times are kept for a day. A server that has reported its end, and has no devices, tells nothing.
+    view["servers"] = [
+        each
+        for each in servers
+        if not each["has_reported_its_end"] or each["connected_devices"] or each["devices_that_just_left"]
     ]
     return view | {
         "servers_alive": len(alive),

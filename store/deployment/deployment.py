@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from functools import partial
+from contextlib import suppress
 
 from store.base.clock import DeploymentClock
-from store.base.errors import Unreachable
+from store.base.errors import StoreError, Unreachable
 from store.deployment.deployment_time import DeploymentTime
 from store.deployment.redis_generations import MAX_DELIVERY_MS, FallbackServer, Generations
-from store.deployment.shared_formats import SHARED_FORMAT, SharedFormats
+from store.deployment.shared_formats import SHARED_FORMAT, IncompatibleServer, SharedFormats
 from store.deployment.worker_numbers import LEASES, WorkerNumbers
 from store.mongo.client import Document, Mongo
 from store.mongo.collections import DEPLOYMENT
@@ -88,7 +88,7 @@ class Deployment:
             shared_format=shared_format,
         )
         self.formats = SharedFormats(self._lease_mongo, LEASES, self.owner, shared_format)
-        self.generations.may_divide = partial(self.formats.all_servers_have, _SLOTS_FORMAT)
+        self.generations.may_divide = self._may_divide
         self.index_states = IndexStates(mongo, clock, self.owner, lambda: self.redis_epoch)
         self.generations.on_row = lambda row: self.index_states.note(row, self.redis_epoch)
         self.name = ""
@@ -102,6 +102,14 @@ class Deployment:
         """The newest generation when `redis_epoch` was read."""
         self.redis_lost_at_ms = 0
         """Time at which Redis last lost its contents. 0: never."""
+
+    async def _may_divide(self) -> bool:
+        """Return whether all servers understand that slots have different generations."""
+        if self.formats.oldest is None:
+            # This process is starting, or is no server. Without an answer, a generation begins for all slots.
+            with suppress(StoreError, IncompatibleServer):
+                await self.formats.check()
+        return await self.formats.all_servers_have(_SLOTS_FORMAT)
 
     @property
     def may_redis_lag(self) -> bool:
@@ -202,7 +210,8 @@ class Deployment:
             await self._check_redis()
             return
         self.epoch_generation = number
-        if epoch == self.redis_epoch:
+        if epoch == self.redis_epoch == self.generations.noted_epoch:
+            # Another process may have noted an epoch that it read before a loss. With it, no recovery would end.
             return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
         if row.get("epoch") not in (None, epoch):

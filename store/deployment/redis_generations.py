@@ -62,9 +62,24 @@ _SEEN_INTERVAL_MS = 1_000
 MAX_DELIVERY_MS = 30_000
 """Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
-_FIELDS = ("gen", "run", "runs", "epochs", "begun", "since", "seen", "noted", "whole", "apart", "mend", "search")
+_FIELDS = (
+    "gen",
+    "run",
+    "runs",
+    "epochs",
+    "begun",
+    "since",
+    "seen",
+    "noted",
+    "whole",
+    "apart",
+    "mend",
+    "epoch",
+    "search",
+)
 _PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
-_WITH_SLOTS = _PROJECTION | {"slots": 1}
+ROW_FIELDS = _PROJECTION | {"slots": 1}
+"""The fields of the row that say which contents of Redis are valid."""
 
 _WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
 """Servers of earlier versions write `seen` only."""
@@ -111,6 +126,8 @@ class Generations:
         """True while a shard is away, and all messages since then will be looked at when it is back."""
         self._partial_since: float | None = None
         """Time since when this process has not reached all shards, by `time.monotonic`."""
+        self.noted_epoch: str | None = None
+        """The epoch of Redis that the row had when it was last checked."""
         self._checked_ms = 0
         self._notes_lost_since_ms: int | None = None
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
@@ -175,16 +192,16 @@ class Generations:
     async def begin_next(self, slots: Collection[int] | None = None) -> None:
         """Begin the next generation: all servers discard the contents of Redis within a second or two.
 
-        slots: of a cluster, only the contents of these slots. Raises Unreachable.
+        slots: only those of these slots of a cluster; of their shards if they are too scattered. Raises Unreachable.
         """
         row = await self._read_row()
         if slots is not None and row.get("run") == CLUSTER and await self.may_divide():
-            number = row["gen"] + 1
-            field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
-            if field is not None:
-                await self._begin_for_slots(row, field)
-                await self._follow_present_row()
-                return
+            number, present = row["gen"] + 1, SlotGenerations.from_row(row)
+            for chosen in (slots, self._cache.widen_slots(slots)):
+                if (field := present.begin(chosen, number).to_field(number)) is not None:
+                    await self._begin_for_slots(row, field)
+                    await self._follow_present_row()
+                    return
         await self._begin_after(row, row.get("run", AWAY))
         self.reconnect()
 
@@ -197,10 +214,13 @@ class Generations:
         """
         row = await self._read_row(_PROJECTION)
         self.recover_from_ms, self.is_apart = row.get("mend"), "apart" in row
-        self._checked_ms = row["now"]
+        self._checked_ms, self.noted_epoch = row["now"], row.get("epoch")
         self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             await self._follow_present_row()
+        elif self.is_divided and is_outdated(row):
+            # This process was paused, or the others do not see its writes: they use the newest names for all slots.
+            await self.begin_next()
         try:
             is_whole = await self._cache.ping()
         except Unreachable:
@@ -318,7 +338,7 @@ class Generations:
             self._enter(AWAY, row)
             self._cache.use_fallback(url)
 
-    async def _read_row(self, projection: Mapping[str, Any] = _WITH_SLOTS) -> dict[str, Any]:
+    async def _read_row(self, projection: Mapping[str, Any] = ROW_FIELDS) -> dict[str, Any]:
         rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=projection)
         if not rows:
             raise Unreachable("the deployment was not opened yet")
@@ -376,20 +396,3 @@ def _ms_since(began: float) -> float:
 def _fields_of_shard(redis: RedisIdentity) -> dict[str, str | int]:
     """Return the fields of the row that say by which process a shard is used."""
     return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}
-
-
-def use_present_generation(mongo: Mongo, cache: Cache) -> None:
-    """Make a cache use the generation that is valid, and never begin another one: for programs other than servers.
-
-    Connections to another Redis than the deployment's are refused: calls raise Unreachable.
-    """
-
-    async def admit(redis: RedisIdentity) -> None:
-        rows = await mongo.find(DEPLOYMENT, {"_id": 1}, projection=_WITH_SLOTS)
-        row = rows[0] if rows else {}
-        valid = row.get("runs", {}).get(redis.shard) if redis.shard else row.get("run")
-        if valid != redis.run or (redis.shard and row.get("run") != CLUSTER):
-            raise Unreachable("the servers do not use this Redis")
-        cache.keys.enter(row["gen"], SlotGenerations.from_row(row).by_slot(row["gen"]))
-
-    cache.admit_with(admit)

@@ -149,9 +149,15 @@ class SharedFormats:
         return number <= min(self.oldest, self._minimum)
 
     async def _read_leases(self) -> list[Document]:
-        """Return the leases of other processes that have not given their numbers back. A dead one has `until` past."""
-        others = {"owner": {"$ne": self._owner}, "until": {"$gt": 0}}
-        fields: Document = {"owner": 1, "until": 1, "format": 1, "now": MONGO_NOW}
+        """Return the leases of other processes. A dead one has `until` past.
+
+        Of those that gave their numbers back (`until` 0), the ones with recent ids: they may have started and ended
+        while nobody looked. Times of ids are not by MongoDB's clock: ids of a far future say nothing.
+        """
+        age = {"$subtract": [MONGO_NOW, "$used"]}
+        recent = {"$and": [{"$lt": [age, SETTLED_MS]}, {"$gt": [age, -SETTLED_MS]}]}
+        others = {"owner": {"$ne": self._owner}, "$or": [{"until": {"$gt": 0}}, {"$expr": recent}]}
+        fields: Document = {"owner": 1, "until": 1, "used": 1, "format": 1, "now": MONGO_NOW}
         return await self._mongo.find(self._leases, others, projection=fields)
 
     async def _note_older(self, leases: list[Document], noted: dict[str, int]) -> dict[int, int]:
@@ -159,7 +165,7 @@ class SharedFormats:
         seen = {int(number): ms for number, ms in noted.items()}
         changed = {}
         for lease in leases:
-            number, at_ms = format_of(lease), min(lease["until"], lease["now"])
+            number, at_ms = format_of(lease), min(lease["until"] or lease["used"], lease["now"])
             if number < self.number and at_ms > seen.get(number, 0):
                 seen[number] = changed[f"formats.{number}"] = at_ms
         if changed:

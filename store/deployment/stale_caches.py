@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 _MAX_REMEMBERED = 10_000
 """Users and conversations. If there are more, the contents of Redis are discarded: of the slots of the users in a
-cluster, or all of them if there are conversations, whose members may be on any slot."""
+cluster, or all of them if most are conversations, whose members may be on any slot."""
 
 _USERS_AT_ONCE = 500
 _CLOCK_TOLERANCE_SECONDS = 0.25
@@ -96,16 +96,14 @@ class StaleCaches:
         if not self._cache.is_shared:
             return
         if self._overflowed_at >= self._oldest_relevant:
-            slots, self._overflowed_slots = self._overflowed_slots, set()
-            try:
-                await self._generations.begin_next(slots)
-            except BaseException:
-                self._discard(slots)
-                raise
-            self._overflowed_at = -math.inf
-            # Entries added since then are invalidated by the next call, under the new key names.
-            return
-        self._overflowed_slots = set()
+            # Nobody reads what is on a shard that is away, and each message may add more: once it is back is enough.
+            away = self._list_slots_away()
+            if self._overflowed_slots is None or self._overflowed_slots - away:
+                await self._discard_overflowed(away)
+                # Entries added since then are invalidated by the next call, under the new key names.
+                return
+        else:
+            self._overflowed_slots = set()
         if not self._count():
             return
         users, self._stale_users = self._stale_users, {}
@@ -127,6 +125,24 @@ class StaleCaches:
         if users or talks or heads:
             raise Unreachable("a shard of Redis is away")
 
+    def _list_slots_away(self) -> set[int]:
+        """Return those of the slots to discard that are on shards which no server reaches."""
+        slots = self._overflowed_slots
+        if slots is None or not self._generations.is_apart:
+            return set()
+        return {slot for slot in slots if self._cache.is_slot_away(slot)}
+
+    async def _discard_overflowed(self, away: set[int]) -> None:
+        """Begin a generation for the slots to discard, without those on shards that are away: they remain."""
+        slots, self._overflowed_slots = self._overflowed_slots, away
+        overflowed_at, self._overflowed_at = self._overflowed_at, self._overflowed_at if away else -math.inf
+        try:
+            await self._generations.begin_next(slots - away if slots is not None else None)
+        except BaseException:
+            self._discard(slots)
+            self._overflowed_at = max(self._overflowed_at, overflowed_at)
+            raise
+
     @property
     def _oldest_relevant(self) -> float:
         """Everything that this generation has loaded includes the changes before this time."""
@@ -140,10 +156,13 @@ class StaleCaches:
         if self._count() > _MAX_REMEMBERED:
             tags = {user_tag(user) for user in self._stale_users.keys() | self._stale_settings.keys()}
             tags |= {conversation_tag(conversation) for conversation in self._stale_heads}
-            self._discard(None if self._stale_conversations else set(map(slot_of_tag, tags)))
+            if len(self._stale_conversations) > _MAX_REMEMBERED // 2:
+                self._discard(None)
+                self._stale_conversations.clear()
+            else:
+                self._discard(set(map(slot_of_tag, tags)))
             self._stale_heads.clear()
             self._stale_users.clear()
-            self._stale_conversations.clear()
             self._stale_settings.clear()
             self._overflowed_at = time.monotonic()
 

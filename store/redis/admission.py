@@ -105,7 +105,7 @@ async def _read_config_epoch(connection: AbstractConnection) -> int:
 async def _read_shard(connection: AbstractConnection) -> str:
     """Return the id that a primary and its replicas share.
 
-    Raises RedisConnectionError if there is none: a promoted replica could not be told from a new shard.
+    Raises RedisConnectionError if there is none: a promoted replica looks like a new shard.
     """
     await connection.send_command("CLUSTER", "MYSHARDID")
     try:

@@ -240,6 +240,14 @@ class Cache:
         """Return whether the node of a cluster that owns a key or a channel has not answered for some time."""
         return self._redis.is_away(key)
 
+    def is_slot_away(self, slot: int) -> bool:
+        """Return whether the node of a cluster that owns a slot has not answered for some time."""
+        return self._redis.is_slot_away(slot)
+
+    def widen_slots(self, slots: Collection[int]) -> Collection[int]:
+        """Return all slots of the nodes of a cluster that own one of the given slots, as far as is known."""
+        return self._redis.widen_slots(slots)
+
     async def find_url(self, channel: str) -> str:
         """Return the URL of the Redis to subscribe to a channel at: of any node while its own is away.
 

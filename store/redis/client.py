@@ -134,6 +134,14 @@ class RedisClient:
         """Return whether the node of a cluster that owns a key or a channel has not answered for some time."""
         return self._redis.is_away(key) if isinstance(self._redis, ClusterNodes) else False
 
+    def is_slot_away(self, slot: int) -> bool:
+        """Return whether the node of a cluster that owns a slot has not answered for some time."""
+        return self._redis.is_slot_away(slot) if isinstance(self._redis, ClusterNodes) else False
+
+    def widen_slots(self, slots: Collection[int]) -> Collection[int]:
+        """Return all slots of the nodes of a cluster that own one of the given slots, as far as is known."""
+        return self._redis.widen_slots(slots) if isinstance(self._redis, ClusterNodes) else slots
+
     def is_owner(self, channel: str, url: str) -> bool:
         """Return whether the Redis at a URL still serves a channel."""
         return self._redis.is_owner(channel, url) if isinstance(self._redis, ClusterNodes) else True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.architecture.sources import PACKAGES, ROOT, modules
 from tests.conftest import SLOW
 
 LONGEST = 400
+CONFLICT_MARKER = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
 
 
 def too_long(*folders: str) -> dict[str, int]:
@@ -49,3 +52,13 @@ def test_the_slow_tests_exist_and_are_sorted() -> None:
             missing.append(name)
     assert missing == []
     assert list(SLOW) == sorted(set(SLOW))
+
+
+def test_no_tracked_file_has_a_merge_conflict() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a checkout of git")
+    files = [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+    assert ROOT / "docs" / "adr" / "0001-ids-that-are-indexes.md" in files
+    conflicts = [path for path in files if CONFLICT_MARKER.search(path.read_bytes())]
+    assert [path.relative_to(ROOT).as_posix() for path in conflicts] == []

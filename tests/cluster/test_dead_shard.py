@@ -8,14 +8,20 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from pymongo import MongoClient
+from redis.crc import key_slot
 
 from server.settings import Settings
+from store.base.errors import Unreachable
+from store.base.ids import UserId
+from store.deployment import stale_caches
+from store.deployment.slot_generations import MOST_RANGES
 from store.mongo.collections import DEPLOYMENT
+from store.redis.keys import slot_of_tag, user_tag
 from tests.api.client import Api, Json, Refusal
-from tests.cluster.nodes import OwnCluster, redis_cluster
+from tests.cluster.nodes import SLOTS, OwnCluster, redis_cluster
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
-from tests.waiting import TIMEOUT_SECONDS
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 UNAVAILABLE = Refusal("UNAVAILABLE", retryable=True)
 
@@ -100,3 +106,78 @@ async def test_a_dead_shard_concerns_only_what_lies_on_it(
             assert texts == ([f"{number}" for number in range(2, stream.sent + 1)], False)
         assert await two.unread(lost_member, group) == 3
         assert {user: loads[user] for user in users if places.shard_of(user) != 0 and loads[user]} == {}
+
+
+async def test_stale_caches_of_a_dead_shard_are_discarded_once_and_only_there(
+    cluster: OwnCluster,
+    settings: Settings,
+    _mongo_janitor: MongoClient[Json],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Messages to large groups make more caches stale each second, all over the slots of the dead shard."""
+    async with servers(settings, _mongo_janitor, 1) as (one,):
+        store = one.services.app.store
+        generations, stale = store.deployment.generations, store.stale_caches
+        lost = range(cluster.shard_of(0), SLOTS // 3)
+        users = {slot_of_tag(user_tag(user)): user for user in (UserId(f"u{number}") for number in range(40_000))}
+        scattered = [users[slot] for slot in lost if slot % 2 and slot in users]
+        assert len(scattered) > 2 * MOST_RANGES
+        monkeypatch.setattr(stale_caches, "_MAX_REMEMBERED", 1_000)
+        cluster.primaries[0].kill()
+        await until_apart(one, is_apart=True)
+        for _ in range(2):
+            for user in scattered:
+                stale.add_user(user)
+            with pytest.raises(Unreachable):
+                await stale.invalidate()
+            assert generations.number == 1
+        # What can be reached is discarded meanwhile.
+        reached = next(user for slot, user in users.items() if slot > SLOTS // 2)
+        for user in (reached, *scattered[:1_000]):
+            stale.add_user(user)
+        await stale.invalidate()
+        assert generations.number == 2
+        with pytest.raises(Unreachable):
+            await stale.invalidate()
+        assert generations.number == 2
+
+        cluster.primaries[0].start()
+        await until_recovered([one])
+        await wait_for(lambda: not stale._overflowed_slots)
+        for slot in (SLOTS // 3 + 1, SLOTS - 1):
+            assert generations._slots.of(slot) <= 2
+        assert min(generations._slots.of(slot) for slot in lost) > 2
+        assert generations.is_divided
+        # Servers of an earlier version ran alone for a while: they used the newest names for all slots.
+        alone = [{"$set": {"noted": {"$add": ["$seen", -20_000]}}}]
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while generations.is_divided:
+                await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, alone)
+                await asyncio.sleep(0.1)
+
+
+async def test_a_server_whose_channel_is_on_a_silent_shard_gets_frames_elsewhere(
+    cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
+) -> None:
+    """No replica takes over, and the connection to the silent node stays open."""
+    places = Places(cluster)
+    async with servers(settings, _mongo_janitor, 2) as (one, two):
+        store = two.services.app.store
+        channel = store.keys.channel(two.services.app.hub.server)
+        silent = cluster.shard_of(key_slot(channel.encode()))
+        others = [node for i, node in enumerate(cluster.primaries) if i != silent]
+        sender, receiver = places.pair_on((silent + 1) % 3, (silent + 2) % 3, (silent + 1) % 3)
+        await sign_in((one, two), [sender, receiver])
+        stream = Stream(one, sender, receiver, is_healthy=True)
+        await stream.send_one()
+        listener = await two.listen(receiver)
+        cluster.primaries[silent].pause()
+        try:
+            await wait_for(
+                lambda: any(node.client.pubsub_numsub(channel)[0][1] for node in others), 3 * TIMEOUT_SECONDS
+            )
+            assert store.cache.is_away(channel)
+            await stream.send_one()
+            assert await read_texts(listener, sender, 2) == (["2"], False)
+        finally:
+            cluster.primaries[silent].resume()

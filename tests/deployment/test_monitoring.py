@@ -30,7 +30,7 @@ DASHBOARDS: dict[str, dict[str, Any]] = {
 PROMTOOL = shutil.which("promtool")
 OF_PROMETHEUS = {"job", "instance"}
 """Labels that Prometheus adds."""
-OPERATIONS = (MONITORING.parents[1] / "docs" / "operations.md").read_text()
+OPERATIONS = (MONITORING.parents[1] / "docs" / "operations" / "monitoring.md").read_text()
 
 
 def graphs() -> Iterator[tuple[str, str, str]]:

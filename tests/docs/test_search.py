@@ -33,7 +33,7 @@ FIRST = {
     "search": "features/search/",
     "voice": "features/voice/",
     "bot": "features/bots/",
-    "backup": "operations/",
+    "backup": "operations/backup-and-restore/",
     "kubernetes": "deployment/",
 }
 """The page of the first result for an everyday word."""

@@ -111,6 +111,7 @@ def test_token_is_signed_with_the_configured_secret(
         (["dev", "--port", "http"], "--port"),
         (["dev", "--port", "65536"], "^CONFAB_PORT is '65536', but should be a whole number from 1 to 65535"),
         (["serve", "--workers", "0"], "--workers"),
+        (["serve", "--workers", "32"], "less than or equal to 31"),
         (["import-chat", "no-such-file.jsonl", "--group", "Ubuntu"], "^no-such-file.jsonl is not a readable file"),
         (["import-chat", "no-such.jsonl", "--workspace", "W"], "^no-such.jsonl is not a readable file"),
         (["import-chat", "a.jsonl"], "^Give --group, or --workspace"),

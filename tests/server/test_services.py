@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import AsyncMongoClient
+from structlog.testing import capture_logs
 
 from server.services import Services, open_services
 from server.settings import Settings
@@ -56,6 +57,19 @@ async def test_unreachable_database_is_reported_and_does_not_block_the_end(
 ) -> None:
     async with asyncio.timeout(TIMEOUT_SECONDS), open_services(settings_with(**{setting: url})) as services:
         await until_failing(services, name, "start")
+
+
+async def test_checks_of_a_database_that_is_away_are_logged_once(
+    settings_with: Callable[..., Settings], short_start: None
+) -> None:
+    with capture_logs() as logs:
+        async with (
+            asyncio.timeout(TIMEOUT_SECONDS),
+            open_services(settings_with(redis_url="redis://127.0.0.1:1/0")) as services,
+        ):
+            for _ in range(10):
+                assert (await services.check())["redis"] == "unreachable"
+    assert [line["event"] for line in logs].count("database_unreachable") == 1
 
 
 async def test_services_stop_if_a_driver_turns_a_cancellation_into_an_error(

@@ -11,6 +11,7 @@ from store.base.errors import Unreachable
 from store.base.snowflakes import WORKERS, Snowflakes
 from store.deployment.deployment import Deployment
 from store.deployment.worker_numbers import LEASE_MS, LEASES
+from store.mongo.collections import DEPLOYMENT
 from store.redis.cache import Call
 from store.store import Store
 from tests.clock import ManualClock
@@ -82,6 +83,21 @@ async def test_an_emptied_redis_is_a_loss_and_a_first_start_is_not(store: Store)
     await other.open()
     assert other.name == store.deployment.name
     assert other.redis_lost_at_ms == store.deployment.redis_lost_at_ms
+
+
+async def test_an_epoch_that_another_process_noted_too_late_is_replaced(store: Store) -> None:
+    """Otherwise the recovery from the loss begins again and again."""
+    deployment, generations = store.deployment, store.deployment.generations
+    await store.cache.one(Call("DEL", (store.keys.epoch,)))
+    await deployment.check_redis()
+    epoch = deployment.redis_epoch
+    assert await store.mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": "1-late"}})
+    await deployment.check_redis()
+    await generations.check()
+    assert deployment.redis_epoch == epoch == generations.noted_epoch
+    assert generations.recover_from_ms is not None
+    await deployment.end_loss_recovery(generations.recover_from_ms, epoch)
+    assert not await generations.is_recovering()
 
 
 async def test_redis_may_lose_everything_again_during_the_check(store: Store) -> None:

@@ -14,6 +14,7 @@ from store.deployment.deployment import Deployment
 from store.deployment.shared_formats import SETTLED_MS, SHARED_FORMAT, IncompatibleServer
 from store.deployment.worker_numbers import LEASE_MS, LEASES
 from store.mongo.collections import DEPLOYMENT
+from store.mongo.mongo_clock import MONGO_NOW
 from store.store import Store
 
 DATA_CENTER = 5
@@ -26,14 +27,14 @@ class Server:
         self._store = store
         self._deployment = Deployment(store.mongo, store.cache, store.keys, store.clock, shared_format=number)
         self._writes_none = number == 1
-        self._ids = Snowflakes(store.clock, DATA_CENTER)
+        self.ids = Snowflakes(store.clock, DATA_CENTER)
         self.formats = self._deployment.formats
 
     async def start(self) -> None:
         """As `server/opening.py` does."""
         if not self._writes_none:
             await self.formats.check()
-        await self._deployment.worker_numbers.lease(self._ids, DATA_CENTER)
+        await self._deployment.worker_numbers.lease(self.ids, DATA_CENTER)
         if self._writes_none:
             row = {"owner": self._deployment.owner}
             await self._store.mongo.update_one(LEASES, row, {"$unset": {"format": ""}})
@@ -41,7 +42,7 @@ class Server:
             await self.formats.check()
 
     async def end(self) -> None:
-        await self._deployment.worker_numbers.release(self._ids, DATA_CENTER)
+        await self._deployment.worker_numbers.release(self.ids, DATA_CENTER)
 
     async def die(self) -> None:
         """Let the lease end by MongoDB's clock."""
@@ -116,6 +117,36 @@ async def test_an_older_server_that_appears_again_stops_the_use_of_a_format(stor
     await _start(store, 1)
     await new.formats.check()
     assert not await new.formats.all_servers_have(2)
+
+
+async def test_an_older_server_that_ended_before_others_looked_is_considered(store: Store) -> None:
+    new = await _start(store, 2)
+    assert await new.formats.all_servers_have(2)
+    old = await _start(store, 1)
+    old.ids.next()
+    await old.end()
+    # Ids have the time of the servers' clocks, which tests choose.
+    times = [{"$set": {"used": {"$add": [MONGO_NOW, -5_000]}}}]
+    assert await store.mongo.update_one(LEASES, {"until": 0, "format": {"$exists": False}}, times)
+    await new.formats.check()
+    assert not await new.formats.all_servers_have(2)
+
+
+@pytest.mark.parametrize("ahead_ms", [-2 * SETTLED_MS, 2 * SETTLED_MS])
+async def test_ids_of_other_times_are_no_sign_of_an_older_server(store: Store, ahead_ms: int) -> None:
+    new = await _start(store, 2)
+    await (await _start(store, 1)).end()
+    times = [{"$set": {"used": {"$add": [MONGO_NOW, ahead_ms]}}}]
+    assert await store.mongo.update_one(LEASES, {"until": 0, "format": {"$exists": False}}, times)
+    await new.formats.check()
+    assert await new.formats.all_servers_have(2)
+
+
+async def test_a_server_that_has_just_started_may_begin_generations_of_slots(store: Store) -> None:
+    for expected in (True, False):
+        starting = Deployment(store.mongo, store.cache, store.keys, store.clock)
+        assert await starting.generations.may_divide() is expected
+        await _start(store, 1)
 
 
 async def test_a_number_taken_over_by_a_server_without_format_counts_as_the_first_format(store: Store) -> None:

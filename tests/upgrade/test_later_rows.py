@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from resolvers.webhooks.outgoing import deliverer
 from store.base.clock import SystemClock
-from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, private_id
+from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, partition_of, private_id
 from store.content_rules.content_rule import ContentAction, ContentRule, rule_fields, rule_from
 from store.devices.device_fields import DeviceField, device_from
 from store.jobs.job import Job, JobId, JobKind
@@ -73,6 +73,18 @@ async def test_an_unknown_outbox_entry_stays_and_delays_no_other(store: Store, f
     assert present >= set(unknown)
     told = [entry["entry"] for entry in logs if entry["event"] == "outbox_entry_not_understood"]
     assert sorted(told) == unknown
+
+
+async def test_unknown_entries_delay_no_other_if_partitions_are_listed_in_turn(store: Store) -> None:
+    for _ in range(5):
+        await _add_entry(store, **{OutboxField.KIND: "later"})
+    id = await _reserve(store, "known")
+    partition = partition_of(PRIVATE)
+    found = []
+    for _ in range(3):
+        found = await store.outbox.list_waiting([partition], -60_000, 3)
+        assert await store.outbox.list_waiting([(partition + 1) % PARTITIONS], -60_000, 3) == []
+    assert [entry.message.id for entry in found if isinstance(entry, ReservedMessage)] == [id]
 
 
 async def test_a_message_that_another_server_finishes_keeps_its_unknown_fields(api: Api) -> None:
@@ -162,8 +174,9 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         assert await store.webhook_notes.count() == 1
 
 
+@pytest.mark.parametrize("age_ms", [0, 2 * deliverer.UNKNOWN_KEPT_MS])
 async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last(
-    open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    open_api: OpenApi, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, age_ms: int
 ) -> None:
     async with open_api("delivering", allow_loopback=True) as api:
         alice, bob, carol = await api.create_users("alice", "bob", "carol")
@@ -172,7 +185,7 @@ async def test_an_unknown_webhook_event_in_the_log_waits_and_is_given_up_at_last
         monkeypatch.setattr(deliverer, "UNKNOWN_PAUSE_MS", 50)
         await api.send(alice, carol, "elsewhere")
         await endpoint.wait_for(1)
-        later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms())
+        later = NotedEvent("later-1", "LATER", conversation, ("x",), store.clock.now_ms() - age_ms)
         assert await api.services.webhooks.writer.write() >= 0
         await store.webhook_log.append([(webhook["id"], later)])
         await api.send(alice, bob, "after")

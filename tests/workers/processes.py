@@ -41,8 +41,12 @@ def log_lines(server: ServerProcess, event: str) -> list[dict[str, Any]]:
 
 def worker_pids(parent: int) -> list[int]:
     """Return the process ids of the workers of a `confab serve --workers`, the oldest first."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in _command_line(int(child))]
+    return [child for child in child_pids(parent) if b"spawn_main" in _command_line(child)]
+
+
+def child_pids(parent: int) -> list[int]:
+    """Return the process ids of all children, the oldest first."""
+    return [int(child) for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 def is_running(pid: int) -> bool:

@@ -8,6 +8,7 @@ import signal
 import sys
 
 import httpx
+import orjson
 import pytest
 
 from server.embedded import ports
@@ -15,7 +16,7 @@ from tests.processes import ServerProcess
 from tests.waiting import wait_for
 from tests.workers.conftest import ServeWorkers
 from tests.workers.device import PATIENCE, SEND, Device, connected, send
-from tests.workers.processes import is_running, log_lines, worker_pids
+from tests.workers.processes import child_pids, is_running, log_lines, worker_pids
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -97,6 +98,19 @@ async def test_workers_end_in_order_when_their_supervisor_is_killed(serve_worker
         assert len(log_lines(server, "supervisor_ended")) == 2
         with pytest.raises(httpx.ConnectError):
             await client.get(f"{server.url}/healthz")
+
+
+async def test_a_rolling_restart_logs_no_error_and_lines_name_their_process(serve_workers: ServeWorkers) -> None:
+    async with serve_workers(2, metrics_port=str(ports.pick_free())) as server:
+        workers = worker_pids(server.pid)
+        assert {line["pid"] for line in log_lines(server, "metrics_served")} == set(workers)
+        # systemctl kill sends it to all processes.
+        for pid in [*child_pids(server.pid), server.pid]:
+            os.kill(pid, signal.SIGHUP)
+        await until_logged(server, "server_processes_replaced")
+        assert not set(worker_pids(server.pid)) & set(workers)
+        levels = {orjson.loads(line)["level"] for line in server.log.read_bytes().splitlines()}
+        assert levels <= {"info", "warning"}
 
 
 async def test_options_of_the_command_are_settings_of_the_workers(serve_workers: ServeWorkers) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import resource
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,23 @@ async def until(check: Any) -> None:
 
 def serving(supervisor: Supervisor, count: int) -> bool:
     return len(supervisor.workers) == count and all(worker.is_ready for worker in supervisor.workers)
+
+
+def blocked_signals(pid: int) -> set[int]:
+    """Return the signals that a process does not get. Reads /proc."""
+    (mask,) = re.findall(r"^SigBlk:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return {number for number in range(1, 65) if int(mask, 16) & 1 << (number - 1)}
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let this process open no file or socket, so that it can start no process."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @asynccontextmanager
@@ -193,3 +213,34 @@ async def test_a_signal_during_a_restart_stops_everything(tmp_path: Path, number
         os.kill(os.getpid(), number)
         assert await running
     assert supervisor.workers == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_workers_do_not_get_signals_for_the_supervisor(tmp_path: Path) -> None:
+    async with supervised(partial(serve, tmp_path)) as supervisor:
+        for pid in pids(supervisor):
+            assert {signal.SIGINT, signal.SIGHUP} <= blocked_signals(pid)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, set()).isdisjoint({signal.SIGINT, signal.SIGHUP})
+
+
+async def test_the_others_go_on_while_no_process_can_be_started(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        async with supervised(partial(serve, tmp_path)) as supervisor:
+            first, second = pids(supervisor)
+            with no_more_files():
+                supervisor.restart()
+                await until(lambda: "restart_stopped" in [line["event"] for line in logs])
+                assert pids(supervisor) == [first, second]
+                os.kill(first, signal.SIGKILL)
+                await until(lambda: [line["event"] for line in logs].count("server_process_not_started") >= 4)
+                assert pids(supervisor) == [second]
+            await until(lambda: serving(supervisor, 2))
+            assert second in pids(supervisor)
+
+
+async def test_a_first_start_without_processes_fails(tmp_path: Path) -> None:
+    supervisor = Supervisor(partial(serve, tmp_path), 2, QUICK, lambda: None)
+    with capture_logs() as logs, no_more_files():
+        async with asyncio.timeout(PATIENCE):
+            assert not await supervisor.run()
+    assert [line["event"] for line in logs] == ["server_process_not_started"]

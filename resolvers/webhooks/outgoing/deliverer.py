@@ -49,7 +49,12 @@ _PAUSE_SECONDS = 1.0
 
 UNKNOWN_PAUSE_MS, UNKNOWN_KEPT_MS = 5_000, 3_600_000
 """Events of types that only later versions know are left to their servers: the interval at which a server of this
-version looks again, and the time after which it drops them, because the operator has gone back for good."""
+version looks again, and the time after which it drops them, because the operator has gone back for good. It has looked
+at them for so long: they may be old already, because an endpoint failed."""
+
+_MOST_UNKNOWN = 1_000
+"""Lines of which is known for how long they have waited for servers of later versions."""
+
 
 SLOW_SECONDS = 2.0
 """An endpoint that takes longer than this to answer counts as slow."""
@@ -59,6 +64,8 @@ class Delivering(NamedTuple):
     """The parts of a process that deliver, for all webhooks.
 
     `outcomes`: attempts by outcome. `slow`: webhooks whose endpoint was slow when it answered last, or did not answer.
+    `unknown`: lines that wait for servers of later versions: the event that is next (empty after one was dropped), and
+    the time since when (ms).
     """
 
     store: Store
@@ -67,6 +74,7 @@ class Delivering(NamedTuple):
     chance: random.Random
     outcomes: Counter[str]
     slow: set[WebhookId]
+    unknown: dict[str, tuple[str, int]]
 
 
 class Deliverer:
@@ -173,12 +181,13 @@ class Deliverer:
                     is_cut = True
                     break
                 if event.type not in KNOWN_TYPES:
-                    if self._now_ms() < event.at_ms + UNKNOWN_KEPT_MS:
+                    if not self._may_drop(line, event):
                         is_unknown = True
                         break
                     _log.warning("webhook_event_not_understood", webhook=self._id, type=event.type)
                     dropped.append(event)
                     continue
+                self._parts.unknown.pop(line.id, None)
                 body = await self._parts.payloads.render(due.webhook, event)
                 if body is None:
                     dropped.append(event)
@@ -204,6 +213,20 @@ class Deliverer:
             await self._deliveries.end_line(line, self._now_ms())
         else:
             await self._deliveries.continue_line(line, self._now_ms())
+
+    def _may_drop(self, line: Line, event: WebhookEvent) -> bool:
+        """Return whether an event that this version does not know is dropped. Otherwise it waits."""
+        unknown, now = self._parts.unknown, self._now_ms()
+        next, since_ms = unknown.pop(line.id, (event.id, now))
+        if next not in ("", event.id):
+            # A server of a later version has delivered the one before.
+            since_ms = now
+        is_over = now >= max(since_ms, event.at_ms) + UNKNOWN_KEPT_MS
+        if len(unknown) >= _MOST_UNKNOWN:
+            del unknown[min(unknown, key=lambda id: unknown[id][1])]
+        # Those that follow have waited with it.
+        unknown[line.id] = ("" if is_over else event.id, since_ms)
+        return is_over
 
     def _may_send(self) -> bool:
         """Return whether another attempt may begin. A webhook that is deleted is unknown to all servers."""

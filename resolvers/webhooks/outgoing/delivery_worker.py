@@ -69,7 +69,7 @@ class DeliveryWorker:
         self._slow: set[WebhookId] = set()
         """See `Delivering`."""
         self._parts = Delivering(
-            store, Endpoints(rules, resolve, seconds), Payloads(store), random.Random(), self.outcomes, self._slow
+            store, Endpoints(rules, resolve, seconds), Payloads(store), random.Random(), self.outcomes, self._slow, {}
         )
         self._running: dict[WebhookId, asyncio.Task[None]] = {}
         self._leased_until: dict[WebhookId, float] = {}

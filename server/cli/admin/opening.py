@@ -13,7 +13,7 @@ from store.admin.source import AdminSource, NoSuchObject
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
 from store.build import build_store
-from store.deployment.redis_generations import use_present_generation
+from store.deployment.present_generation import use_present_generation
 from store.mongo.migrations import NewerData, check_version
 
 

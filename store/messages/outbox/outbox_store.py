@@ -111,7 +111,7 @@ class OutboxStore:
         self._keys = keys
         self._clock = clock
         self._not_understood = 0
-        """Most entries in one listing of a partition that only a later version understands."""
+        """Most entries of a listing that only a later version understands. As many are read in addition."""
         self._logged: set[str] = set()
 
     async def reserve(
@@ -314,7 +314,7 @@ class OutboxStore:
             self._entry_from(entry.decode(), fields, int(now)) for now, *entries in answers for entry, fields in entries
         ]
         understood = [entry for entry in found if entry is not None]
-        self._not_understood = min(len(found) - len(understood), _MOST_LOGGED)
+        self._not_understood = min(max(self._not_understood, len(found) - len(understood)), _MOST_LOGGED)
         return understood
 
     def _entry_from(self, entry: str, fields: Any, now_ms: int) -> ReservedMessage | Revision | ThreadNote | None:

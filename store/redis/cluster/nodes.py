@@ -168,12 +168,25 @@ class ClusterNodes:
         return self._url.node_url(self._random_owner() if self.is_away(key) else self._slots.owner(key))
 
     def is_owner(self, key: str, url: str) -> bool:
-        """Return whether the node at a URL still owns a key or a channel, or the owner is away, as far as is known."""
-        return self.is_away(key) or self._url.node_url(self._slots.owner(key)) == url
+        """Return whether the node at a URL still owns a key or a channel, as far as is known.
+
+        While the owner is away, any other node stands for it: a connection to the owner may stay open and silent.
+        """
+        return (self._url.node_url(self._slots.owner(key)) == url) != self.is_away(key)
 
     def is_away(self, key: str) -> bool:
         """Return whether the node that owns a key or a channel has not answered for some time."""
         return not self._slots.is_empty and self._failing.is_away(self._slots.owner(key))
+
+    def is_slot_away(self, slot: int) -> bool:
+        """Return whether the node that owns a slot has not answered for some time."""
+        return not self._slots.is_empty and self._failing.is_away(self._slots.owner_of_slot(slot))
+
+    def widen_slots(self, slots: Collection[int]) -> set[int]:
+        """Return the given slots, and all others of their nodes, as far as is known."""
+        if self._slots.is_empty:
+            return set(slots)
+        return {*slots, *self._slots.slots_of({self._slots.owner_of_slot(slot) for slot in slots})}
 
     def find_owner(self, key: str) -> Address:
         """Return the node that owns a key, as far as is known, or "" if the nodes were not asked yet."""

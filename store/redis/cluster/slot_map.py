@@ -68,6 +68,10 @@ class SlotMap:
         """Return the node that owns a key or a channel, as far as is known."""
         return self._owners[key_slot(key.encode())]
 
+    def owner_of_slot(self, slot: int) -> Address:
+        """Return the node that owns a slot, as far as is known."""
+        return self._owners[slot]
+
     def random_owner(self) -> Address:
         """Return any node that owns slots."""
         return self._owners[random.randrange(SLOTS)]

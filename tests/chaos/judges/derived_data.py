@@ -21,7 +21,7 @@ If Redis loses the outbox before the binding, the sweeper binds the file when it
 
 _TICKS = (": peer_read_seq", ": peer_delivered_seq")
 """Fields of cached sessions that a receipt moves. Receipts are sent after the answer, so a server that is killed may
-not send one: see "Known limits" in docs/operations.md.
+not send one: see docs/operations/known-limits.md.
 """
 
 _SETTLE_SECONDS = 10.0
@@ -62,7 +62,7 @@ def is_behind(check: str, difference: Json) -> bool:
     """Return whether a cached head lacks the last steps of a delivery.
 
     Its last message is earlier by less than a second, because two servers delivered it at once, each with a time of its
-    own; or has no mark that there is a thread. See "Known limits" in docs/operations.md.
+    own; or has no mark that there is a thread. See docs/operations/known-limits.md.
     """
     if check != "cached-heads":
         return False

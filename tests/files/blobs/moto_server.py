@@ -1,7 +1,7 @@
 """A server with the API of S3, by moto, in a process of its own.
 
 It accepts any signature, and ignores the headers that an address has signed. It stores checksums without comparing
-them. `docs/operations.md` says what this leaves untested.
+them. `docs/operations/files-and-pictures.md` says what this leaves untested.
 """
 
 from __future__ import annotations

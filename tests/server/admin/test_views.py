@@ -170,6 +170,14 @@ async def test_connections_are_counted_for_each_server(api: Api, show: Show) -> 
     assert (after["connected_devices"], after["connected_users"]) == (0, 0)
 
 
+async def test_servers_that_have_ended_are_not_listed(api: Api, show: Show) -> None:
+    times = api.services.app.store.server_times
+    await times.report("other")
+    await times.report("ended", has_ended=True)
+    listed = [server["server"] for server in (await show("connections"))["servers"]]
+    assert "other" in listed and "ended" not in listed
+
+
 async def test_queues_of_an_idle_deployment_are_empty(api: Api, show: Show) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob)

@@ -19,7 +19,7 @@ from tests.server.test_metrics import measured, scrape
 from tests.server.uploads.test_uploads_over_http import begin, call, head
 
 COMPLETE = "mutation ($id: ID!) { completeUpload(uploadId: $id) { state url thumbnail: thumbnailUrl(width: 100) } }"
-DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operations" / "monitoring.md"
 
 
 @pytest.fixture
