@@ -240,7 +240,7 @@ def build_store(
     copies = CopyStore(mongo, messages, revisions)
     floors, session_floors = FloorStore(mongo, cache, keys, expired), SessionFloors(mongo, cache, sessions, clock)
     expired_messages = ExpiredMessages(mongo, cache, clock, sessions, session_floors, file_claims, copies, index)
-    thread_access = ThreadAccess(mongo, cache, channel_rights, clock)
+    thread_access = ThreadAccess(mongo, cache, rows, channel_rights, clock)
     policy_changes.completions.update_threads = thread_access.update
     return Store(
         mongo=mongo,

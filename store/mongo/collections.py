@@ -185,6 +185,12 @@ def sessions_without_channels(user: UserId, after: str = "") -> dict[str, Any]:
     return {"$or": [{"_id": before}, {"_id": behind}]}
 
 
+def thread_sessions_of(user: UserId) -> dict[str, Any]:
+    """Return the query for the sessions of a user in threads."""
+    first, end = (session_row_id(user, ConversationId(prefix)) for prefix in ("t_", "t_~"))
+    return {"_id": {"$gte": first, "$lt": end}}
+
+
 def conversation_sessions_of(user: UserId, after: ConversationId | None = None) -> dict[str, Any]:
     """Return the query for all sessions of a user but gateways, after a conversation, by `_id`; None: all.
 

@@ -258,6 +258,12 @@ In rows of sessions of threads in a channel: `threads_mark` of the channel, so t
 WAS_HIDDEN = "hd"
 """Row only: the thread was hidden at the user's last load, and `syncSessions` has returned it as INVALID since."""
 
+HIDDEN_UNDER = "hv"
+"""Row only, threads in channels: policy version of the latest change that hid the thread from the user."""
+
+NOTED_LOSS = "lo"
+"""Row only, threads: the latest loss of access that the user's last load knew. See `ThreadRows.note_hidden`."""
+
 GONE = "gd"
 """Row only: the channel was deleted, and the row is about to be removed."""
 
@@ -276,7 +282,10 @@ IN_ROW_AND_RECORD = tuple(f for f in FIELDS if f.kept in _IN_ROW)
 """Copied from the row into the record."""
 
 ROW_FIELDS = frozenset(
-    ("_id", FENCE, LAST_READABLE_SEQ, LAST_READABLE_N, CHANNEL, WAS_HIDDEN, GONE, JOINED_N, JOINED_SEQ)
+    (
+        *("_id", FENCE, LAST_READABLE_SEQ, LAST_READABLE_N, CHANNEL, WAS_HIDDEN, HIDDEN_UNDER, NOTED_LOSS, GONE),
+        *(JOINED_N, JOINED_SEQ),
+    )
 ) | {f.stored for f in FIELDS}
 """Fields that rows may have. Others are of later versions (ADR 104)."""
 

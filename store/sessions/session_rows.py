@@ -76,6 +76,7 @@ class _UserRows(NamedTuple):
         records: The records of all but gateways.
         gateway_rows: The rows of gateways.
         thread_rows: The rows of threads.
+        joined: By group, the seq of the message by which the user joined last. Empty if there are no threads.
         lists: The lists of the records.
         has_channel_mutes: The mute of a session in a channel ends by itself.
     """
@@ -83,6 +84,7 @@ class _UserRows(NamedTuple):
     records: Records
     gateway_rows: dict[ConversationId, Document]
     thread_rows: dict[ConversationId, Document]
+    joined: dict[ConversationId, int]
     lists: SessionLists
     has_channel_mutes: bool
 
@@ -103,8 +105,8 @@ class SessionRows:
         No two sessions have the same `active_ts`, and the `active_ts` of a session never goes back.
         """
         now = self._clock.now_ms()
-        records, gateway_rows, thread_rows, lists, has_channel_mutes = await self._read_records(user, now)
-        moved = await self._threads.note_hidden(user, thread_rows, records, now)
+        records, gateway_rows, thread_rows, joined, lists, has_channel_mutes = await self._read_records(user, now)
+        moved = await self._threads.note_hidden(user, thread_rows, records, joined, now)
         moved |= renew_recent_ticks(records, now)
         _add_gateways(records, gateway_rows, lists, now)
         moved |= make_ticks_unique(records)
@@ -121,14 +123,14 @@ class SessionRows:
         The `active_ts` of a session may be before the one that the user has seen.
         """
         now = self._clock.now_ms()
-        records, gateway_rows, _, lists, _ = await self._read_records(user, now)
+        records, gateway_rows, _, _, lists, _ = await self._read_records(user, now)
         _add_gateways(records, gateway_rows, lists, now)
         return records
 
     async def read_totals(self, user: UserId) -> AllTotals:
         """Return the unread messages, mentions and threads of a user. Writes nothing."""
         now = self._clock.now_ms()
-        (records, gateway_rows, _, lists, _), channels = await self._mongo.gather(
+        (records, gateway_rows, _, _, lists, _), channels = await self._mongo.gather(
             self._read_records(user, now), self.read_channels_without_ticks(user)
         )
         _add_gateways(records, gateway_rows, lists, now)
@@ -182,7 +184,7 @@ class SessionRows:
         threads = await self._threads.read(user, thread_rows, records, joined, now)
         for conversation, record in threads.items():
             lists.add(conversation, record)
-        return _UserRows(records | threads, gateway_rows, thread_rows, lists, bool(muted_channels))
+        return _UserRows(records | threads, gateway_rows, thread_rows, joined, lists, bool(muted_channels))
 
     async def read_channels(self, user: UserId) -> LoadedChannels:
         """Return all sessions of a user in channels. No two have the same `active_ts`.

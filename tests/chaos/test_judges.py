@@ -268,6 +268,31 @@ def test_each_kind_of_violation_is_found_and_no_other(spoil: Callable[[Story], N
     assert story.judged() == kinds
 
 
+def _leave_while_a_message_is_sent(story: Story, *, is_answered_before: bool) -> None:
+    """Let `b` leave a workspace, and be shown a message that `a` sends to a PRIVATE channel there at that time."""
+    channel = "c_1.2"
+    shown = message("m_5", 5, "five", conversationId=channel)
+    story.stored["messages"].append(row("m_5", channel, 5, "a", "five"))
+    story.stored["intervals"] |= {f"{channel} a": [[1, -1]], f"{channel} b": [[1, 4]]}
+    story.fresh_a["histories"] = {**story.fresh_a["histories"], channel: [shown]}
+    if is_answered_before:
+        story.ask("b", "leaveWorkspace", {"id": "w_1"}, True)
+        story.send("a", "five", "m_5", 5, channel)
+        story.event_of("b", shown)
+        return
+    story.line("invoke", id=100, device="b/1", user="b", operation="leaveWorkspace", variables={"id": "w_1"})
+    story.send("a", "five", "m_5", 5, channel)
+    story.event_of("b", shown)
+    story.line("answer", id=100, code="ok", value=True)
+
+
+@pytest.mark.parametrize("is_answered_before", [True, False])
+def test_a_departure_from_a_workspace_holds_from_its_answer_on(is_answered_before: bool) -> None:
+    story = Story()
+    _leave_while_a_message_is_sent(story, is_answered_before=is_answered_before)
+    assert story.judged() == (["outside"] if is_answered_before else [])
+
+
 def _broadcast_a_reply(story: Story, code: str) -> None:
     """Let `b` mark the conversation unread at seq 2, and then send a reply whose copy is at seq 3 there."""
     marked = session("b", writeSeq=2, readSeq=1, activeTs=40, unreadStatus=True)

@@ -70,6 +70,7 @@ async def test_a_rolling_upgrade_under_load_loses_nothing(
     databases: FaultyDatabases, released: Path, tmp_path: Path
 ) -> None:
     upgrade = RollingUpgrade(databases, released)
+    # Released servers let sessions of threads go back when a member returns: nobody loses what they can see.
     plan = RunPlan(
         5 * PHASE_SECONDS, seed=11, clients=9, servers=2, pause=0.3, disturb_pause=5.0, large_group=0, clocks=(0.0,),
         workspaces=1, patience=300.0, changes_rights=False,

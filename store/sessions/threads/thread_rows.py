@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from store.base.ids import ConversationId, UserId, parse_thread, without_thread
 from store.conversations.conversation import member_from
@@ -23,7 +23,7 @@ from store.mongo.collections import (
 )
 from store.mongo.index_fields import PLACE
 from store.mongo.writes import Update, Write
-from store.sessions.fields import GONE, WAS_HIDDEN
+from store.sessions.fields import GONE, HIDDEN_UNDER, NOTED_LOSS, WAS_HIDDEN
 from store.sessions.records import HEAD_PROJECTION, Records, channel_record_from, hide, is_hidden_by, record_from
 from store.sessions.session import Session
 from store.sessions.session_lists import is_channel
@@ -34,7 +34,7 @@ FindVisible = Callable[[UserId, Collection[ConversationId]], Awaitable[Collectio
 _ACTIVE_TS, _WRITE_TS = Session.active_ts.stored, Session.write_ts.stored
 _FOLLOWS, _HIDDEN = Session.follows.stored, Session.hidden.stored
 _READ_SEQ, _READ_N = Session.acknowledged_seq.stored, Session.read_n.stored
-_DELIVERED_SEQ = Session.received_seq.stored
+_DELIVERED_SEQ, _LAST_READABLE = Session.received_seq.stored, Session.last_readable_seq.stored
 
 
 class _Reply(NamedTuple):
@@ -157,17 +157,31 @@ class ThreadRows:
         return _Reply(row[MessageField.SEQ], row[MessageField.N], row[MessageField.KIND] != MessageKind.SYSTEM.value)
 
     async def note_hidden(
-        self, user: UserId, rows: Mapping[ConversationId, Document], records: Records, now: int
+        self,
+        user: UserId,
+        rows: Mapping[ConversationId, Document],
+        records: Records,
+        joined: Mapping[ConversationId, int],
+        now: int,
     ) -> Records:
         """Give new ticks to threads that were hidden, or are visible again, since the last load. Returns these.
 
-        So `syncSessions` returns them, also if the user's state was not cached when it happened.
-        records: all of the user.
+        So `syncSessions` returns them, also if the user's state was not cached when it happened. A cached state hides
+        threads without a write to their rows. So a thread gets a new tick too if the user has lost access since the
+        last load, and has it again: devices may have seen it hidden, with a tick that no row has.
+
+        Args:
+            user: The user.
+            rows: The rows of threads.
+            records: All of the user.
+            joined: As for `read`.
+            now: The time (ms).
         """
+        losses = {name: _latest_loss(name, row, records, joined) for name, row in rows.items() if name in records}
         changed = {
             name: records[name]
-            for name, row in rows.items()
-            if name in records and (_HIDDEN in records[name]) != (WAS_HIDDEN in row)
+            for name, loss in losses.items()
+            if (_HIDDEN in records[name]) != (WAS_HIDDEN in rows[name]) or loss != rows[name].get(NOTED_LOSS, 0)
         }
         if not changed:
             return {}
@@ -175,10 +189,29 @@ class ThreadRows:
         updates = []
         for tick, (name, record) in enumerate(changed.items(), start=latest + 1):
             record[_ACTIVE_TS] = tick
-            mark = {"$set": {WAS_HIDDEN: 1}} if _HIDDEN in record else {"$unset": {WAS_HIDDEN: ""}}
-            updates.append(Update({"_id": session_row_id(user, name)}, {**mark, "$max": {_ACTIVE_TS: tick}}))
+            noted: dict[str, Any] = {"$set": {NOTED_LOSS: losses[name]}, "$max": {_ACTIVE_TS: tick}}
+            if _HIDDEN in record:
+                noted["$set"][WAS_HIDDEN] = 1
+            else:
+                noted["$unset"] = {WAS_HIDDEN: ""}
+            updates.append(Update({"_id": session_row_id(user, name)}, noted))
         await self._mongo.write([Write.updates(SESSIONS, updates)])
         return changed
+
+
+def _latest_loss(thread: ConversationId, row: Document, records: Records, joined: Mapping[ConversationId, int]) -> int:
+    """Return a number that grows with each loss of access to a thread that the user may have had before; 0: none.
+
+    In channels it is the policy version of the change that took the right away. In groups it is the last seq of a
+    former member, and otherwise the seq of the last join, before which the user may have been a member.
+    """
+    parent = without_thread(thread)
+    if is_channel(parent):
+        return int(row.get(HIDDEN_UNDER, 0))
+    seq = records[parent].get(_LAST_READABLE) if parent in records else None
+    seq = joined.get(parent, 0) if seq is None else seq
+    # No thread is older than its parent message.
+    return int(seq) if seq > _parent_seq(thread) else 0
 
 
 def _parent_seq(thread: ConversationId) -> int:

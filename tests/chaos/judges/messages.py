@@ -8,7 +8,8 @@
 - missing: acknowledged before a client asked for a page that spans its seq, and not in the page. After the death of a
   server, the answer to a repeated send may come before another server has finished the fan-out: a known limit,
   `missing after a replay`.
-- outside: shown to a user who was no member at that seq.
+- outside: shown to a user who was no member at that seq. A departure from a workspace holds from its answer on: what
+  was asked for, or sent, before that may be shown.
 - key: its idempotency key was shown to another user, or the sender was shown another key.
 - revived: shown in a form from before an edit or a recall that was acknowledged before the request.
 """
@@ -20,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
 
+from tests.chaos.judges.channel_rights import workspace_of
 from tests.chaos.judges.history import Json
 from tests.chaos.judges.record import Record, Try, Violation
 
@@ -153,11 +155,25 @@ def missing(record: Record) -> Iterator[Violation]:
 def outside(record: Record) -> Iterator[Violation]:
     """Find messages that a user saw outside their membership."""
     found: set[tuple[str, str, int]] = set()
+    departures = [tried for tried in record.tries if tried.operation == "leaveWorkspace"]
+    sent = {
+        tried.value["message"]["id"]: min(t.invoked for t in tries)
+        for tries in record.attempts().values()
+        for tried in tries
+        if tried.succeeded and isinstance(tried.value, dict)
+    }
     for seen in record.messages:
         place = (seen.user, seen.conversation, seen.message["seq"])
         if place in found or (seen.conversation in record.full and _ever_member(record, *place)):
             continue
-        if not record.readable(*place):
+        began = seen.asked if seen.asked != -inf else sent.get(seen.message["id"], inf)
+        is_leaving = any(
+            tried.user == seen.user and tried.invoked < seen.at and began < tried.answered
+            for tried in departures
+            if seen.conversation.startswith("c_") and workspace_of(seen.conversation) == tried.variables["id"]
+        )
+        was_member = any(first <= place[2] for first, _ in record.intervals.get(f"{place[1]} {place[0]}", ()))
+        if not record.readable(*place) and not (is_leaving and was_member):
             found.add(place)
             member = record.intervals.get(f"{seen.conversation} {seen.user}")
             text = f"{seen.user} was shown {seen.conversation} {seen.message}, {seen.source}, member in {member}"
