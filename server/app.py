@@ -40,6 +40,7 @@ from server.http.routing import match_whole_path
 from server.http.static_pages import demo_routes, playground
 from server.observability.health import READINESS_STATE, health_routes
 from server.observability.logs import configure_logging
+from server.opening import log_when_open
 from server.overload.admission_control import AdmissionControl
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, MIN_OPERATIONS, LoadShedding
 from server.overload.operation_meter import OperationMeter
@@ -100,8 +101,11 @@ def create_app(settings: Settings | None = None) -> Starlette:
             )
             load_shedding.open()
             stack.callback(load_shedding.close)
-            stop_task = asyncio.create_task(_stop_when(services.must_stop))
-            stack.callback(stop_task.cancel)
+            for waiting in (
+                _stop_when(services.must_stop),
+                log_when_open(services.app.store, services.opened),
+            ):
+                stack.callback(asyncio.create_task(waiting).cancel)
             yield {
                 SHUTDOWN_STATE: shutdown,
                 LOAD_SHEDDING_STATE: load_shedding,

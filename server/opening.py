@@ -46,8 +46,6 @@ async def open_databases(
                 raise
             ring.update(await store.deployment.worker_numbers.list_ring())
             await store.cache.load_scripts()
-            # `confab admin connections` names servers by this id.
-            _log.info("databases_opened", server=store.deployment.owner, shared_format=formats.number)
             opened.set()
             if migrator is not None:
                 migrator.open()
@@ -64,6 +62,13 @@ async def open_databases(
             _log.warning("waiting_for_databases", reason=str(error))
             await asyncio.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+async def log_when_open(store: Store, opened: asyncio.Event) -> None:
+    """Log the id of this server, by which `confab admin connections` names it, once its databases are open."""
+    await opened.wait()
+    deployment = store.deployment
+    _log.info("databases_opened", server=deployment.owner, shared_format=deployment.formats.number)
 
 
 def _stop(store: Store, must_stop: asyncio.Event) -> None:

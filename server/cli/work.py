@@ -11,6 +11,7 @@ import structlog
 from server.errors import CommandError
 from server.observability.metrics_server import serve_metrics
 from server.observability.worker_metrics import WorkerMetrics
+from server.opening import log_when_open
 from server.process.interpreter_tuning import tune_interpreter
 from server.services import Services, open_services
 from server.settings import Settings
@@ -36,6 +37,8 @@ async def _work(settings: Settings) -> None:
         services = await stack.enter_async_context(open_services(settings))
         await _serve_metrics(settings, services, stack)
         _log.info("worker_started", push_services=sorted(services.app.push_services))
+        log_task = asyncio.create_task(log_when_open(services.app.store, services.opened))
+        stack.callback(log_task.cancel)
         waits = [asyncio.create_task(event.wait()) for event in (stop, services.must_stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -94,7 +94,7 @@ async def server(open_api: OpenApi) -> AsyncIterator[FileServer]:
         downloads, shedding = Downloads(4), LoadShedding(500, 64)
         routes = file_endpoints(api.services.app, api.services.pictures, downloads, shedding, stack).routes
         app = Starlette(routes=routes, middleware=[Middleware(RequestLogMiddleware)])
-        served = await stack.enter_async_context(serving(_config(app, load_settings(), 1)))
+        served = await stack.enter_async_context(serving(_config(app, load_settings())))
         url = f"http://127.0.0.1:{served.port}"
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE))
         yield FileServer(api, http, downloads, served.port)

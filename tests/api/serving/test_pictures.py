@@ -50,7 +50,7 @@ async def pictures(server: FileServer, site: Site) -> AsyncIterator[httpx.AsyncC
     async with AsyncExitStack() as stack:
         endpoint = PictureDownloads(server.app, server.downloads, site.find)
         app = Starlette(routes=[Route(PICTURE_PATTERN, endpoint)])
-        served = await stack.enter_async_context(serving(_config(app, load_settings(), 1)))
+        served = await stack.enter_async_context(serving(_config(app, load_settings())))
         url = f"http://127.0.0.1:{served.port}"
         yield await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE))
 
