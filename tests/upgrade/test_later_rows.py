@@ -71,8 +71,8 @@ async def test_an_unknown_outbox_entry_stays_and_delays_no_other(store: Store, f
     outbox = store.keys.conversation(PRIVATE)[2]
     present = {entry.decode() for entry, _ in await store.cache.one(Call("XRANGE", (outbox,), ("-", "+")))}
     assert present >= set(unknown)
-    told = [entry["entry"] for entry in logs if entry["event"] == "outbox_entry_not_understood"]
-    assert sorted(told) == unknown
+    logged = [entry["entry"] for entry in logs if entry["event"] == "outbox_entry_not_understood"]
+    assert sorted(logged) == unknown
 
 
 async def test_unknown_entries_delay_no_other_if_partitions_are_listed_in_turn(store: Store) -> None:
