@@ -168,8 +168,8 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         await api.send(alice, bob, "one")
         await api.send(alice, carol, "two")
         await endpoint.wait_for(2)
-        await settle(api, unknown=1)
-        await settle(api, unknown=1)
+        await settle(api, waiting=1)
+        await settle(api, waiting=1)
         assert endpoint.texts() == ["one", "two"]
         assert await store.webhook_notes.count() == 1
 

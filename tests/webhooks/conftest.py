@@ -34,16 +34,16 @@ async def api(process: Api) -> AsyncIterator[Api]:
     await _delete_webhooks(process)
 
 
-async def settle(api: Api, unknown: int = 0) -> None:
+async def settle(api: Api, waiting: int = 0) -> None:
     """Write all noted events to the log, and wait until everything that is due was tried.
 
-    unknown: number of notes that only a later version understands; they stay.
+    waiting: number of notes that stay: they wait for an earlier message, or for a server of a later version.
     """
     await api.wait_until_idle()
     parts, count = api.services.webhooks, api.services.app.store.webhook_notes.count
     async with asyncio.timeout(TIMEOUT_SECONDS):
         # Some events wait until the writer knows that no earlier one is missing.
-        while await parts.writer.write() or await count() > unknown:  # noqa: ASYNC110
+        while await parts.writer.write() or await count() > waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await parts.worker.deliver_due()
     await wait_for(lambda: parts.worker.running == 0)

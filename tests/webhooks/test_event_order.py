@@ -31,7 +31,7 @@ async def test_an_event_waits_for_an_earlier_message_that_is_not_stored_yet(api:
     await endpoint.wait_for(1)
     reserved = await reserve(api, alice, conversation, "2")
     await api.send(alice, bob, "3")
-    await settle(api)
+    await settle(api, waiting=1)
     assert endpoint.texts() == ["1"]
     await api.services.app.delivery.send(reserved, recovered=True)
     await endpoint.wait_for(3)
