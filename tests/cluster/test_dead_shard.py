@@ -82,7 +82,7 @@ async def test_a_dead_shard_affects_only_its_users_and_conversations(
             assert time.monotonic() - began < TIMEOUT_SECONDS / 2
         assert await read_texts(in_group, owner, 3) == (["1", "2", "3"], False)
         assert await one.unread(member, group) == 3
-        # What lies on the dead shard is unavailable at once.
+        # Sessions on the dead shard are unavailable at once.
         for query in ("{ totalUnread }", "{ sessions(first: 9) { edges { cursor } } }"):
             assert await two.expect_refusal(lost_member, query) == UNAVAILABLE
         assert await one.expect_send_refusal(*lost_pair, idempotencyKey="not stored") == UNAVAILABLE
@@ -131,7 +131,7 @@ async def test_stale_caches_of_a_dead_shard_are_discarded_once_and_only_there(
             with pytest.raises(Unreachable):
                 await stale.invalidate()
             assert generations.number == 1
-        # What can be reached is discarded meanwhile.
+        # The contents of living shards are discarded meanwhile.
         reached = next(user for slot, user in users.items() if slot > SLOTS // 2)
         for user in (reached, *scattered[:1_000]):
             stale.add_user(user)

@@ -148,7 +148,7 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
         cluster.primaries[0].run("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.primaries[1].id)
         replica = cluster.replicas[0].client
         until(lambda: replica.info("replication")["master_link_status"] == "up")
-        # What the replica lacks: MongoDB has one unread message of each, and the replica says that there are none.
+        # The replica is behind: MongoDB has one unread message of each, and the replica has none.
         store = api.services.app.store
         metas = {user: store.keys.user(user)[0] for user in users}
         for user in (after, joining, moving):

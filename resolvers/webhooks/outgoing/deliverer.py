@@ -227,7 +227,7 @@ class Deliverer:
         is_over = now >= max(since_ms, event.at_ms) + UNKNOWN_TYPE_HELD_MS
         if len(unknown) >= _MOST_UNKNOWN:
             del unknown[min(unknown, key=lambda id: unknown[id][1])]
-        # Those that follow have waited with it.
+        # The events after it have waited for the same time.
         unknown[line.id] = ("" if is_over else event.id, since_ms)
         return is_over
 

@@ -141,11 +141,7 @@ class ClusterNodes:
         """
         own_report = parse_nodes((await member.ask(_CLUSTER_NODES)).decode())
         node = (await member.ask(Call("CLUSTER", (), ("MYID",)))).decode()
-        try:
-            members = parse_shard_members(await member.ask(Call("CLUSTER", (), ("SHARDS",))), node)
-        except ResponseError:
-            # Redis before version 7.
-            members = {node}
+        members = parse_shard_members(await member.ask(Call("CLUSTER", (), ("SHARDS",))), node)
         others = [other for other in self._nodes.values() if other is not member]
         asking = [asyncio.create_task(other.ask(_CLUSTER_NODES)) for other in others]
         if asking:

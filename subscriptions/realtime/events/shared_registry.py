@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import orjson
-
-from subscriptions.realtime.events.base import Fields, LogEntry
 from subscriptions.realtime.events.reactions import ChannelReactions
-from subscriptions.realtime.events.registry import PARSE_ERRORS, UnknownEntry, log_unreadable
+from subscriptions.realtime.events.registry import KnownKinds
 from subscriptions.realtime.events.shared import ChannelMessage, ChannelPins, SharedEvent, WorkspaceUpdate
 from subscriptions.realtime.events.threads import ChannelThread
 from subscriptions.realtime.events.voice import VoiceStateChanged
@@ -20,29 +17,6 @@ SHARED_EVENT_KINDS: tuple[type[SharedEvent], ...] = (
     VoiceStateChanged,
 )
 
-_BY_CODE = {kind.code: kind for kind in SHARED_EVENT_KINDS}
-
-
-def parse_shared_entry(text: bytes) -> LogEntry:
-    """Return an entry of the log of a shared clock. Like `parse_log_entry`."""
-    fields = orjson.loads(text)
-    kind = _BY_CODE.get(fields.get("k"))
-    if kind is None:
-        return UnknownEntry()
-    try:
-        return kind.parse_entry(fields)
-    except PARSE_ERRORS:
-        log_unreadable("log entry of a workspace", fields)
-        return UnknownEntry()
-
-
-def decode_shared_event(fields: Fields) -> SharedEvent | None:
-    """Return the event from the fields of `Event.encode`; None for one that only later versions understand."""
-    kind = _BY_CODE.get(fields.get("k", ""))
-    if kind is None:
-        return None
-    try:
-        return kind.from_wire(fields)
-    except PARSE_ERRORS:
-        log_unreadable("frame of a workspace", fields)
-        return None
+_ON_SHARED_CLOCKS = KnownKinds(SHARED_EVENT_KINDS, of=" of a workspace")
+parse_shared_entry = _ON_SHARED_CLOCKS.parse_log_entry
+decode_shared_event = _ON_SHARED_CLOCKS.decode
