@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from store.base.errors import Unreachable
-from store.deployment.redis_generations import CLUSTER, ROW_FIELDS
+from store.deployment.known_shards import CLUSTER
+from store.deployment.redis_generations import ROW_FIELDS
 from store.deployment.slot_generations import SlotGenerations
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT

@@ -18,6 +18,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
     runs   run ids of a cluster's primaries, by shard id
     epochs their configuration epochs, by shard id
+    first  configuration epochs of the cluster's primaries when its first generation began, by node id
     begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
@@ -39,6 +40,7 @@ import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
+from store.deployment.known_shards import CLUSTER, fields_of_new_generation, may_have_old_data, shard_fields
 from store.deployment.slot_generations import SlotGenerations, is_outdated
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
@@ -48,9 +50,6 @@ from store.redis.cache import Cache
 from store.redis.keys import slot_of_tag
 
 _log = structlog.get_logger()
-
-CLUSTER = "cluster"
-"""The run id of a cluster. Its nodes have their own."""
 
 AWAY = ""
 """The run id while the deployment has no Redis."""
@@ -67,6 +66,7 @@ _FIELDS = (
     "run",
     "runs",
     "epochs",
+    "first",
     "begun",
     "since",
     "seen",
@@ -139,9 +139,10 @@ class Generations:
     async def admit(self, redis: RedisIdentity) -> None:
         """Determine the generation in which a Redis is used.
 
-        A shard that is new to the generation holds no old data. If a known shard has another run id, a generation
-        begins for its slots. Raises Unreachable if MongoDB does not answer, and RedisConnectionError for a primary of a
-        shard in which another one has taken over.
+        If a known shard has another run id, a generation begins for its slots. So it does if an unknown shard may have
+        what another node had: its primary was a replica of a shard that is known under another id. Raises Unreachable
+        if MongoDB does not answer, and RedisConnectionError for a primary of a shard in which another one has taken
+        over.
         """
         if redis.shard:
             await self._admit_shard(redis)
@@ -164,9 +165,9 @@ class Generations:
                 if row.get("run") != CLUSTER:
                     if await self._begin_after(row, CLUSTER, redis) and number:
                         _log.warning("redis_contents_discarded", run=run, shard=shard)
-                elif known_run is None:
+                elif known_run is None and not await may_have_old_data(row, redis):
                     without_shard = {"_id": 1, "gen": number, "run": CLUSTER, f"runs.{shard}": {"$exists": False}}
-                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": _fields_of_shard(redis)})
+                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": shard_fields(redis)})
                 elif known_run != run:
                     if redis.config_epoch < row.get("epochs", {}).get(shard, 0):
                         # It was paused or cut off, and does not know yet that another one has taken over.
@@ -181,7 +182,7 @@ class Generations:
 
         It begins for all slots if some servers do not know generations of slots, or if there are too many ranges.
         """
-        number, slots = row["gen"] + 1, await redis.list_slots()
+        number, slots = row["gen"] + 1, (await redis.report()).slots
         field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
         if field is None or not await self.may_differ_by_slot():
             if await self._begin_after(row, CLUSTER, redis):
@@ -304,11 +305,12 @@ class Generations:
     def _follow(self, row: Mapping[str, Any]) -> None:
         """Use the generation of a row, and drop the connections to each Redis that was replaced.
 
-        All connections are dropped unless both generations are of the same cluster.
+        All connections are dropped unless the generation is one of some slots of the same cluster.
         """
         if (self._run, self.number) == (row.get("run"), row.get("gen")):
             return
-        if self._run != CLUSTER or row.get("run") != CLUSTER or row["gen"] < self.number:
+        is_same_cluster = self._run == row.get("run") == CLUSTER and row["gen"] > self.number
+        if not is_same_cluster or SlotGenerations.from_row(row).by_slot(row["gen"]) is None:
             self.reconnect()
         else:
             replaced = {shard for shard, run in self._shards.items() if row["runs"].get(shard) != run}
@@ -348,7 +350,7 @@ class Generations:
     async def _begin_after(self, row: dict[str, Any], run: str, first: RedisIdentity | None = None) -> bool:
         """Begin the generation after the row's. Returns false if another process was faster.
 
-        first: the first shard, if it is a cluster's.
+        first: the primary of the cluster with which it begins, if there is one.
         """
         unchanged = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
         if run != AWAY:
@@ -357,8 +359,6 @@ class Generations:
             "gen": row.get("gen", 0) + 1,
             "slots": "$$REMOVE",
             "run": run,
-            "runs": {"$literal": {first.shard: first.run} if first is not None else {}},
-            "epochs": {"$literal": {first.shard: first.config_epoch} if first is not None else {}},
             "begun": MONGO_NOW,
             "since": MONGO_NOW,
             "seen": MONGO_NOW,
@@ -366,6 +366,8 @@ class Generations:
             # Keeps the time when Redis was last seen through a generation without Redis.
             "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
         }
+        shards = await fields_of_new_generation(row, run, first)
+        change |= {name: {"$literal": value} for name, value in shards.items()}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | unchanged, [{"$set": change}]))
 
     async def _begin_for_slots(
@@ -378,7 +380,7 @@ class Generations:
         change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
         change["noted"] = MONGO_NOW
         if replaced is not None:
-            change |= {name: {"$literal": value} for name, value in _fields_of_shard(replaced).items()}
+            change |= {name: {"$literal": value} for name, value in shard_fields(replaced).items()}
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
         return bool(await self._mongo.update_one(DEPLOYMENT, unchanged, [{"$set": change}]))
 
@@ -392,8 +394,3 @@ class Generations:
 
 def _ms_since(began: float) -> float:
     return (time.monotonic() - began) * 1000
-
-
-def _fields_of_shard(redis: RedisIdentity) -> dict[str, str | int]:
-    """Return the fields of the row for the primary of a shard: its run id and its configuration epoch."""
-    return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -13,12 +13,24 @@ from redis.exceptions import ResponseError
 from store.redis.calls import Script
 from store.redis.keys import SLOTS
 
-ListSlots = Callable[[], Awaitable[Collection[int]]]
-"""Returns the slots of a shard of a cluster: some too many, but none too few. Raises RedisError, OSError."""
+
+@dataclass(frozen=True, slots=True)
+class ClusterReport:
+    """The answers of a cluster's nodes about one of them, and about the primaries.
+
+    Attributes:
+        node: The id of the node.
+        slots: The slots of its shard: some too many, but none too few.
+        primary_epochs: The configuration epoch of each primary, by node id, as the node knows them.
+    """
+
+    node: str = ""
+    slots: Collection[int] = range(SLOTS)
+    primary_epochs: Mapping[str, int] = field(default_factory=dict)
 
 
-async def _list_all_slots() -> Collection[int]:
-    return range(SLOTS)
+async def _report_nothing() -> ClusterReport:
+    return ClusterReport()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +39,27 @@ class RedisIdentity:
 
     Attributes:
         run: Its run id, which each start of a process chooses at random.
-        shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere.
+        shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere. A replica that lost its
+            primary soon after it had joined keeps a shard id of its own.
         config_epoch: Its configuration epoch in a cluster, a number that grows whenever a replica takes over.
-        list_slots: Lists the slots of its shard.
+        was_replica: It may hold what another node had: it was a replica before, or it was started with such data.
+        report: Asks the cluster about this node. Raises RedisError, OSError.
     """
 
     run: str
     shard: str = ""
     config_epoch: int = 0
-    list_slots: ListSlots = _list_all_slots
+    was_replica: bool = False
+    report: Callable[[], Awaitable[ClusterReport]] = _report_nothing
 
 
 Admit = Callable[[RedisIdentity], Awaitable[None]]
 """Called with the Redis behind a new connection. An exception refuses the connection."""
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
+_IS_PRIMARY = re.compile(rb"^role:master", re.MULTILINE)
+_WAS_REPLICA = re.compile(rb"^master_replid2:(?!0+\s)", re.MULTILINE)
+"""A second replication id: that of the primary which the node has followed, or of the data that it has loaded."""
 _CONFIG_EPOCH = re.compile(rb"^cluster_my_epoch:(\d+)", re.MULTILINE)
 
 
@@ -56,22 +74,25 @@ class ConnectionAdmission:
         self._loaded_into: set[str] = set()
         """Run ids of the nodes of a cluster that have loaded the scripts."""
 
-    async def check(self, connection: AbstractConnection, list_slots: ListSlots) -> str:
+    async def check(self, connection: AbstractConnection, report: Callable[[], Awaitable[ClusterReport]]) -> str:
         """Return the id of the shard that a connection leads to; "" if it is not a cluster.
 
         Raises RedisError, OSError, StoreError. Refuses replicas, whose run id is not that of the primary.
         """
         if self.admit is None and not self._is_cluster:
             return ""
-        await connection.send_command("INFO", "server")
+        await connection.send_command("INFO", "default" if self._is_cluster else "server")
         info: bytes = await connection.read_response()
         found = _RUN_ID.search(info)
         if found is None:
             raise RedisConnectionError("this Redis does not report its run id")
         identity = RedisIdentity(found[1].decode())
         if self._is_cluster:
-            shard = await _read_shard(connection)
-            identity = RedisIdentity(identity.run, shard, await _read_config_epoch(connection), list_slots)
+            if not _IS_PRIMARY.search(info):
+                raise RedisConnectionError("this node of the cluster is a replica")
+            shard, epoch = await _read_shard(connection), await _read_config_epoch(connection)
+            was_replica = _WAS_REPLICA.search(info) is not None
+            identity = RedisIdentity(identity.run, shard, epoch, was_replica, report)
             await self._load_scripts(connection, identity.run)
         if self.admit is not None:
             await self.admit(identity)
@@ -92,11 +113,6 @@ class ConnectionAdmission:
 
 
 async def _read_config_epoch(connection: AbstractConnection) -> int:
-    """Return the node's configuration epoch. Raises RedisConnectionError if it is a replica."""
-    await connection.send_command("ROLE")
-    role, *_ = await connection.read_response()
-    if role != b"master":
-        raise RedisConnectionError("this node of the cluster is a replica")
     await connection.send_command("CLUSTER", "INFO")
     found = _CONFIG_EPOCH.search(await connection.read_response())
     return int(found[1]) if found is not None else 0
@@ -105,7 +121,7 @@ async def _read_config_epoch(connection: AbstractConnection) -> int:
 async def _read_shard(connection: AbstractConnection) -> str:
     """Return the id that a primary and its replicas share.
 
-    Raises RedisConnectionError if there is none: a promoted replica looks like a new shard.
+    Raises RedisConnectionError if there is none: a promoted replica would look like a new shard.
     """
     await connection.send_command("CLUSTER", "MYSHARDID")
     try:

@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
 from store.base.errors import Unreachable, translate_errors
-from store.redis.admission import ConnectionAdmission
+from store.redis.admission import ClusterReport, ConnectionAdmission
 from store.redis.calls import Call, FormerGeneration, ReadScripts, encode_command
 from store.redis.cluster.nodes import ClusterNodes
 from store.redis.cluster.url import parse_cluster_url
@@ -155,13 +155,13 @@ class RedisClient:
 
     def _connect(self, url: str) -> RedisNode:
         async def admit(connection: AbstractConnection) -> None:
-            node.shard = await self.admission.check(connection, partial(self._list_slots_of, node))
+            node.shard = await self.admission.check(connection, partial(self._report, node))
 
         node = RedisNode(url, self._encode, admit)
         return node
 
-    async def _list_slots_of(self, node: RedisNode) -> Collection[int]:
-        return await self._redis.list_slots_of(node) if isinstance(self._redis, ClusterNodes) else ()
+    async def _report(self, node: RedisNode) -> ClusterReport:
+        return await self._redis.report(node) if isinstance(self._redis, ClusterNodes) else ClusterReport()
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
         """Return the calls in the Redis protocol. Raises FormerGeneration if a key belongs to a former generation."""

@@ -10,6 +10,7 @@ from pymongo import MongoClient
 
 from server.services import open_services
 from server.settings import Settings
+from store.mongo.collections import DEPLOYMENT
 from tests.api.client import Api, Json
 
 
@@ -25,12 +26,16 @@ async def servers(settings: Settings, mongo: MongoClient[Json], count: int) -> A
         yield apis
 
 
-async def until_recovered(apis: list[Api]) -> None:
-    """Wait until all servers know the newest generation, and the recovery from the loss has ended."""
+async def until_recovered(apis: list[Api], at_least: int) -> None:
+    """Wait until the recovery from a loss has ended: all shards are back, and all servers know the newest generation.
+
+    at_least: The smallest number that it can have.
+    """
     async with asyncio.timeout(60):
         while True:
-            generations = [api.services.app.store.deployment.generations for api in apis]
-            numbers = {each.number for each in generations}
-            if len(numbers) == 1 and not await generations[0].is_recovering():
+            stores = [api.services.app.store for api in apis]
+            row = await stores[0].mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
+            numbers = {store.deployment.generations.number for store in stores}
+            if len(numbers) == 1 and min(numbers) >= at_least and not row.keys() & {"apart", "mend"}:
                 return
             await asyncio.sleep(0.05)

@@ -56,6 +56,11 @@ async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
 
     async def admit(redis: RedisIdentity) -> None:
         admitted.append(redis.shard)
+        report = await redis.report()
+        # Each node began in an epoch of its own.
+        assert sorted(report.primary_epochs.values()) == [1, 2, 3]
+        assert report.primary_epochs[report.node] == redis.config_epoch
+        assert not redis.was_replica
 
     cache.admit_with(admit)
     await cache.load_scripts()

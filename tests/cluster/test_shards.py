@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -12,7 +12,7 @@ from store.base.errors import Unreachable
 from store.build import build_store
 from store.deployment.redis_generations import Generations
 from store.mongo.client import Mongo
-from store.redis.admission import RedisIdentity
+from store.redis.admission import ClusterReport, RedisIdentity
 from store.redis.cache import Cache
 from store.redis.keys import SLOTS
 from store.scripts import read_scripts
@@ -33,11 +33,21 @@ def _generations(mongo: Mongo, *, may_differ_by_slot: bool = False) -> Generatio
     return generations
 
 
-def _shard(run: str, shard: str, slots: Collection[int], config_epoch: int = 0) -> RedisIdentity:
-    async def list_slots() -> Collection[int]:
-        return slots
+def _shard(
+    run: str,
+    shard: str,
+    slots: Collection[int],
+    config_epoch: int = 0,
+    *,
+    was_replica: bool = False,
+    primary_epochs: Mapping[str, int] | None = None,
+) -> RedisIdentity:
+    """Return a primary whose node id is "node of" with the name of its shard."""
 
-    return RedisIdentity(run, shard, config_epoch, list_slots)
+    async def report() -> ClusterReport:
+        return ClusterReport(f"node of {shard}", slots, primary_epochs or {})
+
+    return RedisIdentity(run, shard, config_epoch, was_replica, report)
 
 
 @pytest.fixture
@@ -108,6 +118,38 @@ async def test_a_primary_that_was_replaced_does_not_replace_its_successor(mongo:
     # It takes over again.
     await generations.admit(_shard("run a", "first", range(9), config_epoch=6))
     assert generations.number == 3
+
+
+async def test_a_promoted_replica_with_an_unknown_shard_id_begins_a_generation(mongo: Mongo) -> None:
+    """Its primary died before it had learned the id of its shard."""
+    one, two = _generations(mongo, may_differ_by_slot=True), _generations(mongo, may_differ_by_slot=True)
+    for generations in (one, two):
+        await generations.admit(_shard("run a", "first", range(9_000), primary_epochs={"node of first": 1}))
+        # This one joins the cluster, with the keys of slots that move to it.
+        await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=2))
+    promoted = _shard("run c", "own id", range(9_000), config_epoch=3, was_replica=True)
+    for generations in (one, two):
+        await generations.admit(promoted)
+        assert (generations.number, _numbers(generations)) == (2, [2, 1, 1])
+    # It stays known in generations of all slots.
+    await one.begin_next()
+    late = _generations(mongo, may_differ_by_slot=True)
+    for shard in (promoted, _shard("run b", "second", range(9_000, SLOTS), config_epoch=2)):
+        await one.admit(shard)
+        await late.admit(shard)
+    assert (one.number, late.number, _numbers(one)) == (3, 3, [3, 3, 3])
+
+
+async def test_primaries_of_the_first_generation_have_no_old_data(mongo: Mongo) -> None:
+    """They were replicas before that. One that became a replica and took over again may have old data."""
+    generations = _generations(mongo, may_differ_by_slot=True)
+    epochs = {"node of first": 7, "node of second": 8, "node of third": 9}
+    first = _shard("run a", "first", range(9_000), config_epoch=7, was_replica=True, primary_epochs=epochs)
+    await generations.admit(first)
+    await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=8, was_replica=True))
+    assert generations.number == 1
+    await generations.admit(_shard("run c", "third", range(SLOTS - 9, SLOTS), config_epoch=10, was_replica=True))
+    assert (generations.number, _numbers(generations)) == (2, [1, 1, 2])
 
 
 async def test_a_server_of_an_earlier_version_ends_the_generations_of_slots(mongo: Mongo) -> None:

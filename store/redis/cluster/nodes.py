@@ -20,6 +20,7 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from store.base.errors import failures
+from store.redis.admission import ClusterReport
 from store.redis.calls import Call, FormerGeneration
 from store.redis.cluster.failing_nodes import FailingNodes
 from store.redis.cluster.shard_slots import find_addresses, find_members, find_slots, parse_nodes, parse_shard_members
@@ -133,10 +134,10 @@ class ClusterNodes:
         self._failing.note_failure(address, is_silent=isinstance(failure, RedisTimeoutError))
         return failure
 
-    async def list_slots_of(self, member: RedisNode) -> set[int]:
-        """Return the slots of a node's shard, as all nodes that answer report them: some too many, but none too few.
+    async def report(self, member: RedisNode) -> ClusterReport:
+        """Return what all nodes that answer say about a node and its shard.
 
-        These are the slots that the shard owns, those that it owned until less than a minute ago, and those that are
+        The slots are those that the shard owns, those that it owned until less than a minute ago, and those that are
         being moved to or from it. Raises RedisError, OSError if the node does not answer.
         """
         own_report = parse_nodes((await member.ask(_CLUSTER_NODES)).decode())
@@ -153,7 +154,9 @@ class ClusterNodes:
                 reports.append(parse_nodes(question.result().decode()))
         await asyncio.gather(*asking, return_exceptions=True)
         members = find_members(members, reports)
-        return find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
+        slots = find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
+        epochs = {entry.id: entry.config_epoch for entry in own_report if entry.primary == "-"}
+        return ClusterReport(node, slots, epochs)
 
     async def find_url(self, key: str) -> str:
         """Ask the nodes, and return the URL of the owner of a key or a channel; of another node if the owner is away.

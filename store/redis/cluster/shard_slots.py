@@ -20,6 +20,7 @@ class NodeEntry:
         id: The node.
         addresses: Its address, by IP address and by host name if it has one.
         primary: The id of its primary; "-" for a primary.
+        config_epoch: Its configuration epoch; of a replica that of its primary.
         slots: The slots that it owns.
         moving: Slots that are being moved to or from the node that reports, with the other node. Empty for other nodes.
     """
@@ -27,6 +28,7 @@ class NodeEntry:
     id: str
     addresses: Sequence[Address]
     primary: str
+    config_epoch: int
     slots: frozenset[int]
     moving: dict[int, str]
 
@@ -51,7 +53,7 @@ def _parse_line(words: Sequence[str]) -> NodeEntry:
             first, _, last = word.partition("-")
             slots.update(range(int(first), int(last or first) + 1))
     addresses = [join_address(host.strip("[]"), int(port)) for host in hosts if host]
-    return NodeEntry(id, addresses, primary, frozenset(slots), moving)
+    return NodeEntry(id, addresses, primary, int(words[6]), frozenset(slots), moving)
 
 
 def parse_shard_members(shards: Sequence[Sequence[Any]], node: str) -> set[str]:
