@@ -20,7 +20,7 @@ from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, 
 from store.conversations.conversation import GroupSnapshot, Member
 from store.conversations.group_change import ProposedChange
 from store.messages.message import Message, MessageKind
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.messages.system_events import SystemEvent
 from store.redis.single_flight import retry_until_true
 

@@ -10,7 +10,7 @@ from resolvers.conversations.channel_access import writing_error
 from resolvers.messages.mention_errors import mentioned_outsider, unknown_role
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.outbox_store import Refusal, SlowModeWait
+from store.messages.outbox.places import Refusal, SlowModeWait
 
 
 async def reserve_in_channel(app: Confab, message: Message) -> ReservedMessage | None:

@@ -23,7 +23,7 @@ from store.base.ids import (
 )
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox.outbox_store import Refusal, SlowModeWait
+from store.messages.outbox.places import Refusal, SlowModeWait
 
 _FIELD = "threadOf"
 

@@ -42,7 +42,7 @@ from resolvers.messages.replying import Destination, reserve_in_thread
 from store.base.ids import ConversationId, ConversationKind, MessageId, UserId, kind_of, parse_private, without_thread
 from store.messages.idempotency_claims import Claim
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.messages.system_events import CUSTOM
 from store.previews.embed import Embed
 from store.previews.message_embeds import NO_EMBEDS, MessageEmbeds

@@ -20,7 +20,7 @@ from store.conversations.conversation import GroupSnapshot
 from store.conversations.conversation_fields import MAX_FOLLOWERS
 from store.conversations.group_change import GroupFields, ProposedChange
 from store.messages.message import Message, MessageKind
-from store.messages.outbox.outbox_store import Refusal, ThreadTerms
+from store.messages.outbox.places import Refusal, ThreadTerms
 from store.redis.single_flight import retry_until_true
 from store.workspaces.permissions import Permission
 

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from resolvers.base.app import Confab
 from resolvers.base.errors import InvalidInput
 from store.messages.message import ReservedMessage
-from store.messages.outbox.outbox_store import OutboxStore, OutdatedRights, Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import OutboxStore
+from store.messages.outbox.places import OutdatedRights, Refusal, SlowModeWait
 from store.store import Store
 
 T = TypeVar("T")

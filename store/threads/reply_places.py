@@ -10,7 +10,8 @@ from store.base.ids import ConversationKind, kind_of, parse_thread
 from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import OutboxStore
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait
 from store.redis.single_flight import retry_until_true
 from store.threads.thread_store import ThreadStore
 
@@ -37,7 +38,7 @@ class ReplyPlaces:
         self._clock = clock
 
     async def reserve(
-        self, message: Message, parent: Message | None, *, replaces_taken_place: bool = False
+        self, message: Message, parent: Message | None, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
     ) -> ReplyPlace:
         """Reserve a place for a reply, with the change of the followers that it causes, and for its copy if it has one.
 
@@ -47,7 +48,7 @@ class ReplyPlaces:
         Args:
             message: The reply, without a place.
             parent: The parent message; None: the thread exists already.
-            replaces_taken_place: MongoDB has another message at its first place. Rights in a channel are judged again.
+            place_for: Which message it is. Rights in a channel are judged in all cases.
 
         Returns:
             The reply with its place, or why it has none. SendingRefusal.NOT_VISIBLE: the thread or its parent
@@ -57,22 +58,20 @@ class ReplyPlaces:
 
         async def attempt() -> bool:
             nonlocal place
-            place = await self._try_to_reserve(message, parent, replaces_taken_place)
+            place = await self._try_to_reserve(message, parent, place_for)
             return place is not Refusal.BUSY
 
         await retry_until_true(attempt, "a change of the thread or its group is not stored yet; please try again")
         return place
 
-    async def _try_to_reserve(self, message: Message, parent: Message | None, is_second: bool) -> ReplyPlace:
+    async def _try_to_reserve(self, message: Message, parent: Message | None, place_for: PlaceFor) -> ReplyPlace:
         by_parent_sender = parent is not None and parent.sender == message.sender
         at_least = 0
         for _ in range(_ATTEMPTS):
-            terms = await self._find_terms(message, parent, at_least, is_second)
+            terms = await self._find_terms(message, parent, at_least, place_for)
             if isinstance(terms, SendingRefusal):
                 return terms
-            place = await self._outbox.reserve_reply(
-                message, terms, by_parent_sender=by_parent_sender, replaces_taken_place=is_second
-            )
+            place = await self._outbox.reserve_reply(message, terms, place_for, by_parent_sender=by_parent_sender)
             if isinstance(place, OutdatedRights):
                 at_least = place.version
             elif place is not Refusal.NOT_LOADED:
@@ -85,17 +84,17 @@ class ReplyPlaces:
         return Refusal.NOT_LOADED
 
     async def _find_terms(
-        self, message: Message, parent: Message | None, at_least: int, is_second: bool
+        self, message: Message, parent: Message | None, at_least: int, place_for: PlaceFor
     ) -> ChannelTerms | SendingRefusal | None:
         """Return the terms in a thread of a channel; None in other threads."""
         thread = parse_thread(message.conversation)
         assert thread is not None
         if kind_of(thread.parent) is not ConversationKind.CHANNEL:
             return None
-        if is_second and not message.kind.countable:
+        if place_for.was_judged and not message.kind.countable:
             return ChannelTerms()
-        # A reply that gets another place has a copy already.
-        has_new_copy = message.is_broadcast and not is_second
+        # A displaced reply has a copy already.
+        has_new_copy = message.is_broadcast and not place_for.was_judged
         terms = await self._rights.find_terms(message._replace(is_broadcast=has_new_copy), at_least, parent)
         if isinstance(terms, ChannelTerms) and not has_new_copy:
             return replace(terms, slow_mode_ms=0)

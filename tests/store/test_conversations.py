@@ -12,7 +12,7 @@ from store.conversations.conversation import Member
 from store.conversations.group_change import ProposedChange
 from store.conversations.group_info import GroupInfo
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.messages.system_events import SystemEvent, SystemEventKind
 from store.mongo.collections import CONVERSATIONS, MEMBERS
 from store.redis.cache import Call

@@ -7,7 +7,8 @@ from dataclasses import replace
 from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.outbox_store import ChannelTerms, OutboxStore, OutdatedRights, Refusal, SlowModeWait
+from store.messages.outbox.outbox_store import OutboxStore
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait
 
 _ATTEMPTS = 10
 
@@ -25,7 +26,7 @@ class ChannelPlaces:
         return ChannelPlaces(self._conversations, outbox, self._rights)
 
     async def reserve(
-        self, message: Message, *, replaces_taken_place: bool = False
+        self, message: Message, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
     ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
         """Reserve a place for a message.
 
@@ -34,18 +35,18 @@ class ChannelPlaces:
 
         Args:
             message: The message, without a place.
-            replaces_taken_place: MongoDB has another message at its first place. Everything is judged again: a message
-                takes no place under rights that have ended. Only slow mode was passed with the first place.
+            place_for: Which message it is. Rights are judged in all cases: no message takes a place under rights that
+                have ended. Slow mode is only for new messages.
 
         Returns:
             The message with its place, or why it has none. Refusal.NOT_LOADED: rights change too often.
         """
         channel, at_least = message.conversation, 0
         for _ in range(_ATTEMPTS):
-            terms = await self._find_terms(message, at_least, replaces_taken_place)
+            terms = await self._find_terms(message, at_least, place_for)
             if isinstance(terms, SendingRefusal):
                 return terms
-            place = await self._outbox.reserve_in_channel(message, terms, replaces_taken_place=replaces_taken_place)
+            place = await self._outbox.reserve_in_channel(message, terms, place_for)
             if isinstance(place, OutdatedRights):
                 at_least = place.version
             elif not isinstance(place, Refusal) or place is Refusal.ALREADY_RESERVED:
@@ -54,9 +55,9 @@ class ChannelPlaces:
                 return SendingRefusal.NOT_VISIBLE
         return Refusal.NOT_LOADED
 
-    async def _find_terms(self, message: Message, at_least: int, is_second: bool) -> ChannelTerms | SendingRefusal:
-        if is_second and not message.kind.countable:
+    async def _find_terms(self, message: Message, at_least: int, place_for: PlaceFor) -> ChannelTerms | SendingRefusal:
+        if place_for.was_judged and not message.kind.countable:
             # Announcements are written whatever has happened to the channel since.
             return ChannelTerms()
         terms = await self._rights.find_terms(message, at_least)
-        return replace(terms, slow_mode_ms=0) if is_second and isinstance(terms, ChannelTerms) else terms
+        return replace(terms, slow_mode_ms=0) if place_for.was_judged and isinstance(terms, ChannelTerms) else terms

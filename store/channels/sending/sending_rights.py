@@ -13,7 +13,7 @@ from store.content_rules.content_rule import ContentAction
 from store.content_rules.content_rules import ContentRules
 from store.content_rules.message_texts import texts_of
 from store.messages.message import Message
-from store.messages.outbox.outbox_store import ChannelTerms
+from store.messages.outbox.places import ChannelTerms
 from store.workspaces.permissions import Permission
 from store.workspaces.policies import Policies
 from store.workspaces.policy import MemberFacts, Policy

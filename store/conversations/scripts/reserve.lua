@@ -1,6 +1,6 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here. Messages that are not countable
 -- are written by services, which need not be members.
--- KEYS: for a message with an idempotency key also a mark that this message has a place, so that it gets no second one;
+-- KEYS: for a message that may get one place only also a mark that it has one, so that it gets no second one;
 -- in a channel with slow mode also the time of the sender's last message there (ms), as the last key.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), replaces a place that was taken (0/1),
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
@@ -22,20 +22,20 @@ if not is_loaded() then return { 'not_loaded' } end
 if is_channel then
   local judged_version, version = tonumber(ARGV[7]), redis.call('HGET', HEAD, HEAD_POLICY_VERSION)
   if judged_version and judged_version < tonumber(version) then return { 'outdated_rights', tonumber(version) } end
-  if PLACED and not rights_checked and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+  if PLACED and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
   if LAST_SENT then
     local wait_ms = (tonumber(redis.call('GET', LAST_SENT)) or -slow_ms) + slow_ms - now_ms
     if wait_ms > 0 then return { 'slow_mode', math.min(wait_ms, slow_ms) } end
     redis.call('SET', LAST_SENT, ARGV[9], 'PX', slow_ms)
   end
 elseif kind() == 'P' then
-  if PLACED and not rights_checked and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+  if PLACED and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
   if is_blocked(sender) then return { 'blocked' } end
 else
   local refusal = judge_in_group(sender, needs_member, needs_moderator, rights_checked, ARGV, FIRST_MENTION)
   if refusal then return { refusal } end
 end
-if PLACED and not rights_checked and not redis.call('SET', PLACED, '1', 'NX', 'PX', PLACED_MS) then
+if PLACED and not redis.call('SET', PLACED, '1', 'NX', 'PX', PLACED_MS) then
   return { 'already_reserved' }
 end
 local seq = redis.call('HINCRBY', HEAD, HEAD_SEQ, 1)

@@ -3,7 +3,7 @@
 -- or a mentioned user yet, they follow it from this reply on: reply and change of the followers are placed together.
 -- So is the copy of a broadcast reply: a message of its own in the parent conversation.
 -- KEYS: those of the thread, then head, members, outbox and load of the parent conversation (_conversation.lua); for a
--- message with an idempotency key also a mark that this message has a place; for a copy in a channel with slow mode
+-- message that may get one place only also a mark that it has one; for a copy in a channel with slow mode
 -- also the time of the sender's last message there (ms), as the last key.
 -- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), replaces a taken place (0/1), thread,
 -- policy version under which rights in the parent channel were judged ("": they need none, or it is no channel), may
@@ -51,7 +51,7 @@ if parent_kind == 'G' then
   end
   may_write_locked = may_write_locked or (is_current(member) and member[MEMBER_ROLE] ~= 'MEMBER')
 elseif parent_kind == 'P' then
-  if PLACED and not is_judged and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+  if PLACED and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
   if is_blocked(sender) then return { 'blocked' } end
 elseif parent_kind == 'C' and judged_version and judged_version < tonumber(policy_version) then
   return { 'outdated_rights', tonumber(policy_version) }
@@ -105,13 +105,13 @@ if is_countable then
 end
 local has_change = change[CHANGE_MEMBERS] ~= nil
 if has_change and pending then return { 'busy' } end
-if PLACED and not is_judged and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
+if PLACED and redis.call('EXISTS', PLACED) == 1 then return { 'already_reserved' } end
 if LAST_SENT then
   local wait_ms = (tonumber(redis.call('GET', LAST_SENT)) or -slow_ms) + slow_ms - now_ms
   if wait_ms > 0 then return { 'slow_mode', math.min(wait_ms, slow_ms) } end
   redis.call('SET', LAST_SENT, ARGV[10], 'PX', slow_ms)
 end
-if PLACED and not is_judged then redis.call('SET', PLACED, '1', 'PX', PLACED_MS) end
+if PLACED then redis.call('SET', PLACED, '1', 'PX', PLACED_MS) end
 
 -- The copy comes first: who may read it by its seq may read the reply by the seq of the parent.
 local copy_seq, copy_n, copy_entry

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import orjson
 import structlog
 
 from store.base.clock import Clock
 from store.base.ids import PARTITIONS, ConversationId, MessageId, UserId, parse_thread
-from store.content_rules.content_flag import ContentFlag
 from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox.outbox_entries import OutboxField, entry_values, reserved_message_from
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait, ThreadTerms
 from store.messages.revision_store import Revision, revision_from
 from store.messages.thread_notes import ThreadNote, thread_note_from
 from store.redis.cache import Cache, Call
@@ -27,80 +26,6 @@ _log = structlog.get_logger()
 
 _MOST_LOGGED = 1_000
 """Largest number of entries of later versions that are remembered, so that each is logged once."""
-
-
-class Refusal(StrEnum):
-    """Reasons why a message or a change got no place, as `reserve.lua` and the other scripts answer them."""
-
-    NOT_LOADED = "not_loaded"
-    """The conversation is not in the cache."""
-    NOT_A_MEMBER = "not_a_member"
-    FORMER_MEMBER = "former_member"
-    BLOCKED = "blocked"
-    """The other person of the private conversation has blocked the sender."""
-    FORBIDDEN = "forbidden"
-    """Only an owner or admin may do this."""
-    MENTION_NOT_A_MEMBER = "mention_not_a_member"
-    BUSY = "busy"
-    """A pending group change has to be durable first: somebody leaves, or the sender or a mentioned user joins."""
-    ALREADY_RESERVED = "already_reserved"
-    """Another request has reserved a place for the same message."""
-    LOCKED = "locked"
-    """The thread is locked."""
-    HIDDEN = "hidden"
-    """The sender can't read the parent message of the thread."""
-    MAY_NOT_CREATE = "may_not_create"
-    """The message would begin a thread, which the sender may not do."""
-    NO_THREAD = "no_thread"
-    """There is no thread, and a SYSTEM message can't begin one."""
-    OUTDATED = "outdated"
-    """The membership has changed since the change was decided."""
-    OUTDATED_RIGHTS = "outdated_rights"
-    """The rights of the user who changes a thread have changed since the change was decided."""
-
-
-class OutdatedRights(NamedTuple):
-    """A message got no place in a channel, because its sender's rights have to be judged under this policy version."""
-
-    version: int
-
-
-class SlowModeWait(NamedTuple):
-    """A message got no place in a channel, because its sender has to wait (ms)."""
-
-    wait_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelTerms:
-    """Terms under which a message gets a place in a channel, or in a thread there.
-
-    judged_version: The policy version under which the sender's rights were judged; None: the message needs none.
-    slow_mode_ms: Time between two messages of the sender; 0: any.
-    may_manage_threads: The sender may write in a locked thread.
-    may_create_threads: The sender may begin a thread.
-    may_embed_links: The links of the message are previewed.
-    flag: A content rule wants a report about the message.
-    """
-
-    judged_version: int | None = None
-    slow_mode_ms: int = 0
-    may_manage_threads: bool = True
-    may_create_threads: bool = True
-    may_embed_links: bool = True
-    flag: ContentFlag | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadTerms:
-    """Terms under which a user may change a thread. The change is made only if they still hold.
-
-    judged_version: In a channel, the policy version under which the rights of the user were judged; else 0.
-    needs_moderator: In a group, the user needs to be its owner or an admin.
-    """
-
-    judged_version: int
-    needs_moderator: bool
 
 
 class OutboxStore:
@@ -115,48 +40,48 @@ class OutboxStore:
         self._logged: set[str] = set()
 
     async def reserve(
-        self, message: Message, *, by_moderator: bool = False, replaces_taken_place: bool = False
+        self, message: Message, place_for: PlaceFor = PlaceFor.NEW_MESSAGE, *, by_moderator: bool = False
     ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
         For private conversations and groups. One round trip. A message with an idempotency key gets one place only,
-        unless it replaces one.
+        unless that was taken.
 
         Args:
             message: The message, without a place.
+            place_for: Which message it is.
             by_moderator: Refuse senders that are neither owner nor admin.
-            replaces_taken_place: The message had a place that was taken in MongoDB. Rights were checked then.
         """
-        flags = (int(by_moderator), int(replaces_taken_place))
-        answer = await self._reserve(message, self._keys_of(message), flags, message.mentions)
+        flags = (int(by_moderator), int(place_for.was_judged))
+        answer = await self._reserve(message, self._keys_of(message, place_for), flags, message.mentions)
         return answer if isinstance(answer, ReservedMessage) else Refusal(answer[0].decode())
 
     async def reserve_in_channel(
-        self, message: Message, terms: ChannelTerms, *, replaces_taken_place: bool = False
+        self, message: Message, terms: ChannelTerms, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
     ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
         """Like `reserve`, in a channel. Refuses the message if rights have changed since they were judged.
 
         Args:
             message: The message, without a place.
             terms: The terms under which it gets a place.
-            replaces_taken_place: The message had a place that was taken in MongoDB.
+            place_for: Which message it is.
         """
         message = _under(terms, message)
         judged_version = "" if terms.judged_version is None else terms.judged_version
-        keys = self._keys_of(message)
+        keys = self._keys_of(message, place_for)
         if terms.slow_mode_ms:
             keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
         specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
-        answer = await self._reserve(message, keys, (0, int(replaces_taken_place)), specific)
+        answer = await self._reserve(message, keys, (0, int(place_for.was_judged)), specific)
         return _in_channel(answer, terms)
 
     async def reserve_reply(
         self,
         message: Message,
         terms: ChannelTerms | None,
+        place_for: PlaceFor = PlaceFor.NEW_MESSAGE,
         *,
         by_parent_sender: bool = False,
-        replaces_taken_place: bool = False,
     ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
         """Like `reserve`, in a thread, with the change of its followers that the reply causes.
 
@@ -165,22 +90,21 @@ class OutboxStore:
         Args:
             message: The message, without a place.
             terms: In a thread of a channel, the terms under which the message gets a place.
+            place_for: Which message it is. With a displaced reply its copy gets no place: it has one.
             by_parent_sender: The sender of the parent message writes, also while the thread is locked.
-            replaces_taken_place: The message had a place that was taken in MongoDB.
         """
         thread = parse_thread(message.conversation)
         assert thread is not None
         message = _under(terms, message) if terms is not None else message
         own, parent = self._keys.conversation(message.conversation), self._keys.conversation(thread.parent)
         keys = (*own, *parent)
-        if message.key is not None:
+        if place_for.gives_one(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
-        # A reply that gets another place has a copy already.
-        copy = make_copy(message) if message.is_broadcast and not replaces_taken_place else None
+        copy = make_copy(message) if message.is_broadcast and not place_for.was_judged else None
         slow_mode_ms = terms.slow_mode_ms if terms is not None and copy is not None else 0
         if slow_mode_ms:
             keys = (*keys, self._keys.last_sent(thread.parent, message.sender))
-        flags = (int(message.mentions_all), int(replaces_taken_place))
+        flags = (int(message.mentions_all), int(place_for.was_judged))
         specific = (
             terms.judged_version if terms is not None and terms.judged_version is not None else "",
             int(by_parent_sender or (terms is not None and terms.may_manage_threads)),
@@ -194,9 +118,9 @@ class OutboxStore:
         answer = await self._reserve(message, keys, flags, specific, "reserve_reply")
         return _in_channel(answer, terms or ChannelTerms())
 
-    def _keys_of(self, message: Message) -> tuple[str, ...]:
+    def _keys_of(self, message: Message, place_for: PlaceFor) -> tuple[str, ...]:
         keys = self._keys.conversation(message.conversation)
-        if message.key is not None:
+        if place_for.gives_one(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
         return keys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.base.errors import Unreachable
 from store.base.ids import ConversationKind, kind_of
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.outbox_store import ChannelTerms, Refusal
+from store.messages.outbox.places import ChannelTerms, PlaceFor, Refusal
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 
@@ -43,6 +43,6 @@ async def _reserve(store: Store, message: Message) -> object:
         case ConversationKind.CHANNEL:
             return await store.outbox.reserve_in_channel(message, ChannelTerms())
         case ConversationKind.THREAD:
-            return await store.reply_places.reserve(message, None, replaces_taken_place=True)
+            return await store.reply_places.reserve(message, None, PlaceFor.DISPLACED_MESSAGE)
         case _:
-            return await store.outbox.reserve(message, replaces_taken_place=True)
+            return await store.outbox.reserve(message, PlaceFor.DISPLACED_MESSAGE)

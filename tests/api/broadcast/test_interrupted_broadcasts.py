@@ -104,6 +104,26 @@ async def test_a_broadcast_of_a_dead_server_is_finished_once(
     assert unread == {place.first: 1, sender: 0}
 
 
+@pytest.mark.parametrize("kind", PLACES)
+async def test_a_missing_copy_gets_one_place(api: Api, other_api: Api, deployments: Deployments, kind: str) -> None:
+    """Several requests repeat the send, and each of them misses the copy. No place remains without a message."""
+    place = await make_thread(api, kind)
+    reserved, input = await reserve(api, place.second, place, f"key {place.id}")
+    await store_one(api, reserved)
+    deployments.flush_redis("main")
+    servers = (api, other_api)
+    for server in servers:
+        await server.services.housekeeper.check_redis()
+    await gather_all(*(server.services.app.delivery.complete_copy(reserved.message) for server in servers * 3))
+    for server in servers:
+        assert len(await copies_of(server, place.first, place, f"m_{reserved.message.id}")) == 1
+        assert (await server.data(place.second, SEND, input=input))["sendMessage"]["replayed"]
+    await api.send(place.second, place.conversation, "next")
+    seqs = sorted(message["seq"] for message in await api.history(place.first, place.conversation))
+    assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+    assert await api.unread(place.first, place.conversation) == 2
+
+
 async def _edit(api: Api, made: Broadcast, message: str) -> Json:
     return await api.run(made.place.second, EDIT, id=message, content="edited")
 

@@ -11,7 +11,7 @@ from resolvers.live.message_events import message_events
 from store.base.ids import PARTITIONS, MessageId, UserId
 from store.channels import channel_mentions
 from store.messages.message import Message, MessageKind
-from store.messages.outbox.outbox_store import ChannelTerms
+from store.messages.outbox.places import ChannelTerms
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from subscriptions.realtime.events.messages import Mentioned

@@ -9,7 +9,7 @@ import pytest
 from store.base.ids import MessageId, UserId
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, MessageKind
-from store.messages.outbox.outbox_store import ChannelTerms, OutdatedRights, Refusal
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, Refusal
 from store.sessions.fields import CHANNEL, threads_mark
 from store.threads.reply_places import ReplyPlace
 from store.workspaces.permissions import Permission

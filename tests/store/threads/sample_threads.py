@@ -10,7 +10,7 @@ from store.conversations.conversation import Head, Member
 from store.conversations.group_change import ProposedChange
 from store.conversations.group_info import GroupInfo
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.store import Store
 from store.threads.reply_places import ReplyPlace
 

@@ -8,7 +8,7 @@ import pytest
 
 from store.conversations.conversation_fields import MAX_FOLLOWERS
 from store.messages.message import ReservedMessage
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS, MESSAGES, SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.store import Store

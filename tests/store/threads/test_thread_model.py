@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from store.base.ids import UserId
 from store.conversations.conversation_fields import NO_END
 from store.messages.message import ReservedMessage
-from store.messages.outbox.outbox_store import Refusal
+from store.messages.outbox.places import Refusal
 from store.mongo.collections import CONVERSATIONS, MEMBERS, SESSIONS, members_of, session_row_id
 from store.redis.cache import Call
 from store.store import Store

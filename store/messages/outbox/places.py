@@ -1,0 +1,104 @@
+"""Places of messages: what a message gets one for, under which terms, and why it gets none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple
+
+from store.content_rules.content_flag import ContentFlag
+from store.messages.message import Message
+
+
+class PlaceFor(Enum):
+    """Which message gets a place. All but a new one were judged when they, or their replies, were sent."""
+
+    NEW_MESSAGE = auto()
+    DISPLACED_MESSAGE = auto()
+    """MongoDB has another message at its first place."""
+    MISSING_COPY = auto()
+    """The reply is stored without its copy. Of several servers that notice this, one gets a place for the copy."""
+
+    @property
+    def was_judged(self) -> bool:
+        """True if the sender had the right to write the message then."""
+        return self is not PlaceFor.NEW_MESSAGE
+
+    def gives_one(self, message: Message) -> bool:
+        """Return whether a message gets no other place within a minute."""
+        has_key = message.key is not None
+        return self is PlaceFor.MISSING_COPY or (self is PlaceFor.NEW_MESSAGE and has_key)
+
+
+class Refusal(StrEnum):
+    """Reasons why a message or a change got no place, as `reserve.lua` and the other scripts answer them."""
+
+    NOT_LOADED = "not_loaded"
+    """The conversation is not in the cache."""
+    NOT_A_MEMBER = "not_a_member"
+    FORMER_MEMBER = "former_member"
+    BLOCKED = "blocked"
+    """The other person of the private conversation has blocked the sender."""
+    FORBIDDEN = "forbidden"
+    """Only an owner or admin may do this."""
+    MENTION_NOT_A_MEMBER = "mention_not_a_member"
+    BUSY = "busy"
+    """A pending group change has to be durable first: somebody leaves, or the sender or a mentioned user joins."""
+    ALREADY_RESERVED = "already_reserved"
+    """Another request has reserved a place for the same message."""
+    LOCKED = "locked"
+    """The thread is locked."""
+    HIDDEN = "hidden"
+    """The sender can't read the parent message of the thread."""
+    MAY_NOT_CREATE = "may_not_create"
+    """The message would begin a thread, which the sender may not do."""
+    NO_THREAD = "no_thread"
+    """There is no thread, and a SYSTEM message can't begin one."""
+    OUTDATED = "outdated"
+    """The membership has changed since the change was decided."""
+    OUTDATED_RIGHTS = "outdated_rights"
+    """The rights of the user who changes a thread have changed since the change was decided."""
+
+
+class OutdatedRights(NamedTuple):
+    """A message got no place in a channel, because its sender's rights have to be judged under this policy version."""
+
+    version: int
+
+
+class SlowModeWait(NamedTuple):
+    """A message got no place in a channel, because its sender has to wait (ms)."""
+
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelTerms:
+    """Terms under which a message gets a place in a channel, or in a thread there.
+
+    judged_version: The policy version under which the sender's rights were judged; None: the message needs none.
+    slow_mode_ms: Time between two messages of the sender; 0: any.
+    may_manage_threads: The sender may write in a locked thread.
+    may_create_threads: The sender may begin a thread.
+    may_embed_links: The links of the message are previewed.
+    flag: A content rule wants a report about the message.
+    """
+
+    judged_version: int | None = None
+    slow_mode_ms: int = 0
+    may_manage_threads: bool = True
+    may_create_threads: bool = True
+    may_embed_links: bool = True
+    flag: ContentFlag | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTerms:
+    """Terms under which a user may change a thread. The change is made only if they still hold.
+
+    judged_version: In a channel, the policy version under which the rights of the user were judged; else 0.
+    needs_moderator: In a group, the user needs to be its owner or an admin.
+    """
+
+    judged_version: int
+    needs_moderator: bool
