@@ -13,8 +13,8 @@ import structlog
 
 from store.base.ids import MessageId
 from store.base.snowflakes import first_id_at
+from store.deployment.server_lock import LockLost, ServerLock
 from store.messages.message import Message
-from store.redis.cache import Call
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.push.push_notes import PushNotes
@@ -59,25 +59,29 @@ class LossRecovery:
             return
         store.cache.require_shared()
         epoch = store.deployment.redis_epoch
-        if await store.cache.one(self._lock("NX")) is None:
+        lock = ServerLock(store.cache, store.keys.loss_recovery_lock, store.deployment.owner, _LOCK_MS)
+        if not await lock.take():
             return
         try:
-            await self._recover(from_ms, epoch)
+            await self._recover(from_ms, epoch, lock)
+        except LockLost:
+            # This server was paused, and another one recovers.
+            return
         finally:
-            await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
+            await lock.release()
 
-    async def _recover(self, from_ms: int, epoch: str) -> None:
+    async def _recover(self, from_ms: int, epoch: str, lock: ServerLock) -> None:
         store = self._store
         await self._webhook_notes.recover(from_ms)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
-        await self._note_earlier(from_ms)
-        delivered = await self._deliver_from(from_ms)
+        await self._note_earlier(from_ms, lock)
+        delivered = await self._deliver_from(from_ms, lock)
         await store.deployment.end_loss_recovery(from_ms, epoch)
         if delivered:
             _log.warning("incomplete_deliveries_finished", messages=delivered)
 
-    async def _deliver_from(self, from_ms: int) -> int:
+    async def _deliver_from(self, from_ms: int, lock: ServerLock) -> int:
         """Deliver all incomplete messages from a time on. Return their number."""
         delivered = 0
         after: MessageId | None = None
@@ -88,11 +92,11 @@ class LossRecovery:
             await self._note(page)
             if after >= end:
                 break
-            await self._store.cache.one(self._lock())
+            await lock.extend()
             await asyncio.sleep(_PAUSE_SECONDS)
         return delivered
 
-    async def _note_earlier(self, from_ms: int) -> None:
+    async def _note_earlier(self, from_ms: int, lock: ServerLock) -> None:
         """Note messages from before the loss whose pushes may have waited. Some pushes are sent twice."""
         if not self._push_notes.is_enabled:
             return
@@ -103,7 +107,7 @@ class LossRecovery:
             await self._note([message for message in page if message.id < end])
             if after >= end:
                 return
-            await self._store.cache.one(self._lock())
+            await lock.extend()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _note(self, messages: Sequence[Message]) -> None:
@@ -122,8 +126,3 @@ class LossRecovery:
         messages = [message for message in incomplete if self._delivery.find(message.id) is None]
         await asyncio.gather(*(self._delivery.deliver_stored(message) for message in messages))
         return len(messages)
-
-    def _lock(self, *condition: str) -> Call:
-        """Return the call that takes or renews the lock."""
-        key = self._store.keys.loss_recovery_lock
-        return Call("SET", (key,), (self._store.deployment.owner, *condition, "PX", _LOCK_MS))

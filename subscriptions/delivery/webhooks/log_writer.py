@@ -145,10 +145,7 @@ class LogWriter:
         # A webhook may be newer than the last refresh of this process, and older than these events.
         await self._store.webhook_registry.refresh()
         known = [
-            entry._replace(events=[event for event in entry.events if event.type in KNOWN_TYPES])
-            if has_unknown(entry)
-            else entry
-            for entry in entries
+            entry._replace(events=[event for event in entry.events if event.type in KNOWN_TYPES]) for entry in entries
         ]
         arranged = await self._order.arrange(known, waiting)
         waiting |= arranged.waiting

@@ -14,6 +14,7 @@ from store.base.ids import UserId
 from store.messages.message import Message
 from store.mongo.collections import MESSAGES
 from store.mongo.writes import Write
+from store.redis.cache import Call
 from tests.api.client import RECALL, SILENCE_SECONDS, Api, private_id
 from tests.api.conftest import Deployments, OpenApi
 from tests.targeting import as_sharded
@@ -112,6 +113,37 @@ async def test_loss_recovery_starts_again_after_a_second_loss(
         await housekeeper._loss_recovery.recover()
         await housekeeper.check_redis()
         assert store.deployment.generations.recover_from_ms is None
+
+
+async def test_a_server_that_was_paused_leaves_the_recovery_to_another_one(
+    open_api: OpenApi, deployments: Deployments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_api("paused") as api:
+        housekeeper, store = api.services.housekeeper, api.services.app.store
+        await housekeeper.close()
+        alice, bob = await api.create_users("alice", "bob")
+        await api.send(alice, bob)
+        await api.wait_until_idle()
+        deployments.flush_redis("paused")
+        for _ in range(2):
+            await housekeeper.check_redis()
+        list_page, key = store.incomplete_deliveries.list_page, store.keys.loss_recovery_lock
+
+        async def list_and_lose_lock(*args: Any) -> list[Message]:
+            await store.cache.one(Call("SET", (key,), ("another server",)))
+            return await list_page(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.incomplete_deliveries, "list_page", list_and_lose_lock)
+            await housekeeper._loss_recovery.recover()
+        assert await store.cache.one(Call("GET", (key,))) == b"another server"
+        assert await store.deployment.generations.is_recovering()
+        await housekeeper._loss_recovery.recover()
+        assert await store.deployment.generations.is_recovering()
+        await store.cache.one(Call("DEL", (key,)))
+        await housekeeper._loss_recovery.recover()
+        assert not await store.deployment.generations.is_recovering()
+        assert await store.cache.one(Call("GET", (key,))) is None
 
 
 async def test_loss_recovery_notes_the_origin_of_stored_messages(open_api: OpenApi, deployments: Deployments) -> None:
