@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping
+from functools import partial
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -150,6 +151,34 @@ async def test_primaries_of_the_first_generation_have_no_old_data(mongo: Mongo) 
     assert generations.number == 1
     await generations.admit(_shard("run c", "third", range(SLOTS - 9, SLOTS), config_epoch=10, was_replica=True))
     assert (generations.number, _numbers(generations)) == (2, [1, 1, 2])
+
+
+async def test_primaries_of_the_first_generation_cost_no_further_reports(mongo: Mongo) -> None:
+    """With 200 nodes a report asks all of them, and takes more than a second of CPU, while admissions wait."""
+    reports = []
+
+    async def report(node: int) -> ClusterReport:
+        reports.append(node)
+        return ClusterReport(f"node {node}", range(9), {f"node {number}": number for number in range(9)})
+
+    generations = _generations(mongo, may_differ_by_slot=True)
+    for node in range(9):
+        await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", node, True, partial(report, node)))
+    assert generations.number == 1
+    assert reports == [0]
+
+
+async def test_a_shard_that_a_server_of_the_last_release_adds_begins_no_generation(mongo: Mongo) -> None:
+    """It is added, with the same run id, while this server asks the cluster about it."""
+    generations = _generations(mongo)
+    await generations.admit(_shard("run a", "first", range(9_000)))
+
+    async def report() -> ClusterReport:
+        await mongo.update_one("deployment", {"_id": 1, "gen": 1}, {"$set": {"runs.second": "run b"}})
+        return ClusterReport("node of second", range(9_000, SLOTS))
+
+    await generations.admit(RedisIdentity("run b", "second", 2, True, report))
+    assert generations.number == 1
 
 
 async def test_a_server_of_an_earlier_version_ends_the_generations_of_slots(mongo: Mongo) -> None:

@@ -124,6 +124,36 @@ async def test_a_missing_copy_gets_one_place(api: Api, other_api: Api, deploymen
     assert await api.unread(place.first, place.conversation) == 2
 
 
+@pytest.mark.parametrize("kind", PLACES)
+async def test_a_copy_that_another_server_completes_follows_an_edited_reply(
+    api: Api, other_api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """One server has read the reply before the edit and gives the copy its place; the other one has read it after."""
+    place = await make_thread(api, kind)
+    reserved, _ = await reserve(api, place.second, place, f"key {place.id}")
+    await store_one(api, reserved)
+    deployments.flush_redis("main")
+    for server in (api, other_api):
+        await server.services.housekeeper.check_redis()
+    reply = f"m_{reserved.message.id}"
+    await api.data(place.second, EDIT, id=reply, content="edited")
+    store = other_api.services.app.store
+    edited = await store.messages.find_in_conversation(reserved.message.conversation, reserved.message.id)
+    assert edited is not None and edited.text == "edited"
+    await api.services.app.delivery.complete_copy(reserved.message)
+
+    find_copy, misses = store.copies.find, iter((None, None))
+
+    async def miss(reply: Message) -> Message | None:
+        """Miss the copy twice, as if the first server stored it only then."""
+        return next(misses) if misses.__length_hint__() else await find_copy(reply)
+
+    monkeypatch.setattr(store.copies, "find", miss)
+    await other_api.services.app.delivery.complete_copy(edited)
+    (copy,) = await copies_of(api, place.first, place, reply)
+    assert copy["content"] == "edited"
+
+
 async def _edit(api: Api, made: Broadcast, message: str) -> Json:
     return await api.run(made.place.second, EDIT, id=message, content="edited")
 
