@@ -16,6 +16,11 @@ def shard_fields(redis: RedisIdentity) -> dict[str, str | int]:
     return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}
 
 
+def unchanged_shard(row: Mapping[str, Any], redis: RedisIdentity) -> dict[str, Any]:
+    """Return the condition of a query that the row has the same run id for a shard as before."""
+    return {f"runs.{redis.shard}": row.get("runs", {}).get(redis.shard, {"$exists": False})}
+
+
 async def fields_of_new_generation(row: Mapping[str, Any], run: str, first: RedisIdentity | None) -> dict[str, Any]:
     """Return the fields that the row gets with a generation of all slots.
 
@@ -35,14 +40,11 @@ async def fields_of_new_generation(row: Mapping[str, Any], run: str, first: Redi
     return {"runs": {first.shard: first.run}, "epochs": {first.shard: first.config_epoch}, "first": primaries}
 
 
-async def may_have_old_data(row: Mapping[str, Any], redis: RedisIdentity) -> bool:
+def may_have_old_data(row: Mapping[str, Any], redis: RedisIdentity) -> bool:
     """Return whether an unknown shard may have data of the present generations that is older than MongoDB's.
 
-    It has none if its primary never was a replica, as in a shard that joins the cluster. It has none either if the node
-    has been a primary since the first generation began: a replica that takes over gets a new configuration epoch.
-    Raises RedisError, OSError.
+    It has none if its primary has loaded no data, as in a shard that joins the cluster. It has none either if the node
+    was a primary with slots when the first generation began, and has the same configuration epoch: it did not follow
+    another node meanwhile.
     """
-    if not redis.was_replica:
-        return False
-    node = (await redis.report()).node
-    return bool(row.get("first", {}).get(node) != redis.config_epoch)
+    return redis.has_loaded_data and row.get("first", {}).get(redis.node) != redis.config_epoch

@@ -18,7 +18,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
     runs   run ids of a cluster's primaries, by shard id
     epochs their configuration epochs, by shard id
-    first  configuration epochs of the cluster's primaries when its first generation began, by node id
+    first  configuration epochs of the primaries with slots when the cluster's first generation began, by node id
     begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
@@ -40,7 +40,8 @@ import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from store.base.errors import Unreachable
-from store.deployment.known_shards import CLUSTER, fields_of_new_generation, may_have_old_data, shard_fields
+from store.deployment import known_shards
+from store.deployment.known_shards import CLUSTER
 from store.deployment.slot_generations import SlotGenerations, is_outdated
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
@@ -66,7 +67,6 @@ _FIELDS = (
     "run",
     "runs",
     "epochs",
-    "first",
     "begun",
     "since",
     "seen",
@@ -78,7 +78,7 @@ _FIELDS = (
     "search",
 )
 _PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
-ROW_FIELDS = _PROJECTION | {"slots": 1}
+ROW_FIELDS = _PROJECTION | {"slots": 1, "first": 1}
 """The fields of the row that say which contents of Redis are valid."""
 
 _WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
@@ -139,10 +139,9 @@ class Generations:
     async def admit(self, redis: RedisIdentity) -> None:
         """Determine the generation in which a Redis is used.
 
-        If a known shard has another run id, a generation begins for its slots. So it does if an unknown shard may have
-        what another node had: its primary was a replica of a shard that is known under another id. Raises Unreachable
-        if MongoDB does not answer, and RedisConnectionError for a primary of a shard in which another one has taken
-        over.
+        If a known shard has another run id, a generation begins for its slots. So it does for an unknown shard whose
+        primary may have old data: it can be a shard that is known under another id. Raises Unreachable if MongoDB does
+        not answer, and RedisConnectionError for a primary of a shard in which another one has taken over.
         """
         if redis.shard:
             await self._admit_shard(redis)
@@ -165,9 +164,9 @@ class Generations:
                 if row.get("run") != CLUSTER:
                     if await self._begin_after(row, CLUSTER, redis) and number:
                         _log.warning("redis_contents_discarded", run=run, shard=shard)
-                elif known_run is None and not await may_have_old_data(row, redis):
+                elif known_run is None and not known_shards.may_have_old_data(row, redis):
                     without_shard = {"_id": 1, "gen": number, "run": CLUSTER, f"runs.{shard}": {"$exists": False}}
-                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": shard_fields(redis)})
+                    await self._mongo.update_one(DEPLOYMENT, without_shard, {"$set": known_shards.shard_fields(redis)})
                 elif known_run != run:
                     if redis.config_epoch < row.get("epochs", {}).get(shard, 0):
                         # It was paused or cut off, and does not know yet that another one has taken over.
@@ -355,6 +354,8 @@ class Generations:
         unchanged = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
         if run != AWAY:
             del unchanged["seen"]
+        if first is not None:
+            unchanged |= known_shards.unchanged_shard(row, first)
         change = {
             "gen": row.get("gen", 0) + 1,
             "slots": "$$REMOVE",
@@ -366,7 +367,7 @@ class Generations:
             # Keeps the time when Redis was last seen through a generation without Redis.
             "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
         }
-        shards = await fields_of_new_generation(row, run, first)
+        shards = await known_shards.fields_of_new_generation(row, run, first)
         change |= {name: {"$literal": value} for name, value in shards.items()}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | unchanged, [{"$set": change}]))
 
@@ -379,9 +380,10 @@ class Generations:
         """
         change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
         change["noted"] = MONGO_NOW
-        if replaced is not None:
-            change |= {name: {"$literal": value} for name, value in shard_fields(replaced).items()}
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
+        if replaced is not None:
+            change |= {name: {"$literal": value} for name, value in known_shards.shard_fields(replaced).items()}
+            unchanged |= known_shards.unchanged_shard(row, replaced)
         return bool(await self._mongo.update_one(DEPLOYMENT, unchanged, [{"$set": change}]))
 
     def _enter(self, run: str, row: Mapping[str, Any]) -> None:

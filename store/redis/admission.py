@@ -19,12 +19,10 @@ class ClusterReport:
     """The answers of a cluster's nodes about one of them, and about the primaries.
 
     Attributes:
-        node: The id of the node.
         slots: The slots of its shard: some too many, but none too few.
-        primary_epochs: The configuration epoch of each primary, by node id, as the node knows them.
+        primary_epochs: The configuration epoch of each primary with slots, by node id, as the node knows them.
     """
 
-    node: str = ""
     slots: Collection[int] = range(SLOTS)
     primary_epochs: Mapping[str, int] = field(default_factory=dict)
 
@@ -40,16 +38,18 @@ class RedisIdentity:
     Attributes:
         run: Its run id, which each start of a process chooses at random.
         shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere. A replica that lost its
-            primary soon after it had joined keeps a shard id of its own.
-        config_epoch: Its configuration epoch in a cluster, a number that grows whenever a replica takes over.
-        was_replica: It may hold what another node had: it was a replica before, or it was started with such data.
+            primary soon after it had joined has another one.
+        node: Its node id in a cluster.
+        config_epoch: Its configuration epoch in a cluster. It grows when a replica takes over after a vote.
+        has_loaded_data: It may have data from a primary that it followed, or from a file.
         report: Asks the cluster about this node. Raises RedisError, OSError.
     """
 
     run: str
     shard: str = ""
+    node: str = ""
     config_epoch: int = 0
-    was_replica: bool = False
+    has_loaded_data: bool = False
     report: Callable[[], Awaitable[ClusterReport]] = _report_nothing
 
 
@@ -58,8 +58,11 @@ Admit = Callable[[RedisIdentity], Awaitable[None]]
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 _IS_PRIMARY = re.compile(rb"^role:master", re.MULTILINE)
-_WAS_REPLICA = re.compile(rb"^master_replid2:(?!0+\s)", re.MULTILINE)
-"""A second replication id: that of the primary which the node has followed, or of the data that it has loaded."""
+_FOLLOWED_NONE = re.compile(rb"^master_replid2:0+\s", re.MULTILINE)
+"""A replica that takes over has a second replication id, for an hour at least (`repl-backlog-ttl`)."""
+
+_LOADED_NOTHING = re.compile(rb"^rdb_last_load_keys_loaded:0\s", re.MULTILINE)
+"""Keys that the node has read from a file, or has received when it began to follow a primary."""
 _CONFIG_EPOCH = re.compile(rb"^cluster_my_epoch:(\d+)", re.MULTILINE)
 
 
@@ -90,9 +93,11 @@ class ConnectionAdmission:
         if self._is_cluster:
             if not _IS_PRIMARY.search(info):
                 raise RedisConnectionError("this node of the cluster is a replica")
-            shard, epoch = await _read_shard(connection), await _read_config_epoch(connection)
-            was_replica = _WAS_REPLICA.search(info) is not None
-            identity = RedisIdentity(identity.run, shard, epoch, was_replica, report)
+            shard, node = await _read_shard(connection), await _read_node(connection)
+            epoch = await _read_config_epoch(connection)
+            # If a line is missing, it is not known.
+            has_loaded_data = not (_FOLLOWED_NONE.search(info) and _LOADED_NOTHING.search(info))
+            identity = RedisIdentity(identity.run, shard, node, epoch, has_loaded_data, report)
             await self._load_scripts(connection, identity.run)
         if self.admit is not None:
             await self.admit(identity)
@@ -112,6 +117,12 @@ class ConnectionAdmission:
             self._loaded_into.add(run_id)
 
 
+async def _read_node(connection: AbstractConnection) -> str:
+    await connection.send_command("CLUSTER", "MYID")
+    found: bytes = await connection.read_response()
+    return found.decode()
+
+
 async def _read_config_epoch(connection: AbstractConnection) -> int:
     await connection.send_command("CLUSTER", "INFO")
     found = _CONFIG_EPOCH.search(await connection.read_response())
@@ -121,7 +132,7 @@ async def _read_config_epoch(connection: AbstractConnection) -> int:
 async def _read_shard(connection: AbstractConnection) -> str:
     """Return the id that a primary and its replicas share.
 
-    Raises RedisConnectionError if there is none: a promoted replica would look like a new shard.
+    Raises RedisConnectionError if there is none: a primary that was paused would look like its successor.
     """
     await connection.send_command("CLUSTER", "MYSHARDID")
     try:

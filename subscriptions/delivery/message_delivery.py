@@ -160,9 +160,12 @@ class MessageDelivery:
             place = await reserve_later_place(self._store, make_copy(reply), PlaceFor.MISSING_COPY)
             if isinstance(place, ReservedMessage):
                 await self.send(place)
-                await self._store.copies.update(reply)
             elif place is Refusal.ALREADY_RESERVED:
+                # Another server sends it.
                 await self.wait_until_delivered(reply)
+            # The reply may have changed since the copy was made.
+            found = await self._store.messages.find_in_conversation(reply.conversation, reply.id)
+            await self._store.copies.update(found or reply)
 
     async def wait_until_delivered(self, message: Message) -> bool:
         """Wait until a message is delivered, so that no change of it overtakes it. Return False if it already was.

@@ -59,8 +59,8 @@ async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
         report = await redis.report()
         # Each node began in an epoch of its own.
         assert sorted(report.primary_epochs.values()) == [1, 2, 3]
-        assert report.primary_epochs[report.node] == redis.config_epoch
-        assert not redis.was_replica
+        assert report.primary_epochs[redis.node] == redis.config_epoch
+        assert not redis.has_loaded_data
 
     cache.admit_with(admit)
     await cache.load_scripts()

@@ -40,15 +40,15 @@ def _shard(
     slots: Collection[int],
     config_epoch: int = 0,
     *,
-    was_replica: bool = False,
+    has_loaded_data: bool = False,
     primary_epochs: Mapping[str, int] | None = None,
 ) -> RedisIdentity:
     """Return a primary whose node id is "node of" with the name of its shard."""
 
     async def report() -> ClusterReport:
-        return ClusterReport(f"node of {shard}", slots, primary_epochs or {})
+        return ClusterReport(slots, primary_epochs or {})
 
-    return RedisIdentity(run, shard, config_epoch, was_replica, report)
+    return RedisIdentity(run, shard, f"node of {shard}", config_epoch, has_loaded_data, report)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_promoted_replica_with_an_unknown_shard_id_begins_a_generation(m
         await generations.admit(_shard("run a", "first", range(9_000), primary_epochs={"node of first": 1}))
         # This one joins the cluster, with the keys of slots that move to it.
         await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=2))
-    promoted = _shard("run c", "own id", range(9_000), config_epoch=3, was_replica=True)
+    promoted = _shard("run c", "own id", range(9_000), config_epoch=3, has_loaded_data=True)
     for generations in (one, two):
         await generations.admit(promoted)
         assert (generations.number, _numbers(generations)) == (2, [2, 1, 1])
@@ -145,11 +145,11 @@ async def test_primaries_of_the_first_generation_have_no_old_data(mongo: Mongo) 
     """They were replicas before that. One that became a replica and took over again may have old data."""
     generations = _generations(mongo, may_differ_by_slot=True)
     epochs = {"node of first": 7, "node of second": 8, "node of third": 9}
-    first = _shard("run a", "first", range(9_000), config_epoch=7, was_replica=True, primary_epochs=epochs)
+    first = _shard("run a", "first", range(9_000), config_epoch=7, has_loaded_data=True, primary_epochs=epochs)
     await generations.admit(first)
-    await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=8, was_replica=True))
+    await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=8, has_loaded_data=True))
     assert generations.number == 1
-    await generations.admit(_shard("run c", "third", range(SLOTS - 9, SLOTS), config_epoch=10, was_replica=True))
+    await generations.admit(_shard("run c", "third", range(SLOTS - 9, SLOTS), config_epoch=10, has_loaded_data=True))
     assert (generations.number, _numbers(generations)) == (2, [1, 1, 2])
 
 
@@ -159,11 +159,12 @@ async def test_primaries_of_the_first_generation_cost_no_further_reports(mongo: 
 
     async def report(node: int) -> ClusterReport:
         reports.append(node)
-        return ClusterReport(f"node {node}", range(9), {f"node {number}": number for number in range(9)})
+        return ClusterReport(range(9), {f"node {number}": number for number in range(9)})
 
     generations = _generations(mongo, may_differ_by_slot=True)
     for node in range(9):
-        await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", node, True, partial(report, node)))
+        asking = partial(report, node)
+        await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", f"node {node}", node, True, asking))
     assert generations.number == 1
     assert reports == [0]
 
@@ -175,9 +176,9 @@ async def test_a_shard_that_a_server_of_the_last_release_adds_begins_no_generati
 
     async def report() -> ClusterReport:
         await mongo.update_one("deployment", {"_id": 1, "gen": 1}, {"$set": {"runs.second": "run b"}})
-        return ClusterReport("node of second", range(9_000, SLOTS))
+        return ClusterReport(range(9_000, SLOTS))
 
-    await generations.admit(RedisIdentity("run b", "second", 2, True, report))
+    await generations.admit(RedisIdentity("run b", "second", "node of second", 2, True, report))
     assert generations.number == 1
 
 

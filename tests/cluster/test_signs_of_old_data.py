@@ -14,7 +14,7 @@ from store.redis.cluster.url import parse_cluster_url
 from store.redis.node import RedisNode
 
 NO_ID = "0" * 40
-ANSWERS = {"INFO": "", "CLUSTER MYSHARDID": "shard", "CLUSTER INFO": "cluster_my_epoch:4\r\n"}
+ANSWERS = {"INFO": "", "CLUSTER MYSHARDID": "shard", "CLUSTER MYID": "node", "CLUSTER INFO": "cluster_my_epoch:4\r\n"}
 
 
 class _Connection:
@@ -54,7 +54,7 @@ async def _identify(*lines: str) -> RedisIdentity:
 
 
 async def test_an_empty_primary_that_joins_has_no_old_data() -> None:
-    assert not (await _identify(f"master_replid2:{NO_ID}", "rdb_last_load_keys_loaded:0")).was_replica
+    assert not (await _identify(f"master_replid2:{NO_ID}", "rdb_last_load_keys_loaded:0")).has_loaded_data
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_an_empty_primary_that_joins_has_no_old_data() -> None:
     ],
 )
 async def test_a_primary_with_data_of_another_node_is_recognised(lines: list[str]) -> None:
-    assert (await _identify(*lines)).was_replica
+    assert (await _identify(*lines)).has_loaded_data
 
 
 class _Member:

@@ -2,7 +2,7 @@
 -- are written by services, which need not be members.
 -- KEYS: for a message that may get one place only also a mark that it has one, so that it gets no second one;
 -- in a channel with slow mode also the time of the sender's last message there (ms), as the last key.
--- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), replaces a place that was taken (0/1),
+-- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), judged before (0/1),
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
 -- slow mode (ms; 0: none) and now (ms), else the mentioned users.
 -- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,

@@ -44,8 +44,8 @@ class OutboxStore:
     ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
-        For private conversations and groups. One round trip. A message with an idempotency key gets one place only,
-        unless that was taken.
+        For private conversations and groups. One round trip. A message that allows one place is refused if it got one
+        within the last minute.
 
         Args:
             message: The message, without a place.
@@ -98,7 +98,7 @@ class OutboxStore:
         message = _under(terms, message) if terms is not None else message
         own, parent = self._keys.conversation(message.conversation), self._keys.conversation(thread.parent)
         keys = (*own, *parent)
-        if place_for.gives_one(message):
+        if place_for.allows_one_place(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
         copy = make_copy(message) if message.is_broadcast and not place_for.was_judged else None
         slow_mode_ms = terms.slow_mode_ms if terms is not None and copy is not None else 0
@@ -120,7 +120,7 @@ class OutboxStore:
 
     def _keys_of(self, message: Message, place_for: PlaceFor) -> tuple[str, ...]:
         keys = self._keys.conversation(message.conversation)
-        if place_for.gives_one(message):
+        if place_for.allows_one_place(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
         return keys
 

@@ -1,4 +1,4 @@
-"""Places of messages: what a message gets one for, under which terms, and why it gets none."""
+"""Places of messages: which message gets one, under which terms, and why it is refused."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ from store.messages.message import Message
 
 
 class PlaceFor(Enum):
-    """Which message gets a place. All but a new one were judged when they, or their replies, were sent."""
+    """Which message gets a place."""
 
     NEW_MESSAGE = auto()
     DISPLACED_MESSAGE = auto()
     """MongoDB has another message at its first place."""
     MISSING_COPY = auto()
-    """The reply is stored without its copy. Of several servers that notice this, one gets a place for the copy."""
+    """The reply is stored without its copy. Several servers may notice this at once."""
+    ANNOUNCEMENT = auto()
+    """A SYSTEM message about a change that is stored. Several servers may send it at once."""
 
     @property
     def was_judged(self) -> bool:
-        """True if the sender had the right to write the message then."""
+        """True if the rights to write the message were checked before, or if it needs none."""
         return self is not PlaceFor.NEW_MESSAGE
 
-    def gives_one(self, message: Message) -> bool:
-        """Return whether a message gets no other place within a minute."""
-        has_key = message.key is not None
-        return self is PlaceFor.MISSING_COPY or (self is PlaceFor.NEW_MESSAGE and has_key)
+    def allows_one_place(self, message: Message) -> bool:
+        """Return whether the message is marked, so that it gets only one place within a minute."""
+        match self:
+            case PlaceFor.NEW_MESSAGE:
+                return message.key is not None
+            case PlaceFor.DISPLACED_MESSAGE:
+                return False
+            case PlaceFor.MISSING_COPY | PlaceFor.ANNOUNCEMENT:
+                return True
 
 
 class Refusal(StrEnum):

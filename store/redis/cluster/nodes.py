@@ -155,8 +155,8 @@ class ClusterNodes:
         await asyncio.gather(*asking, return_exceptions=True)
         members = find_members(members, reports)
         slots = find_slots(members, reports) | self._slots.slots_of(find_addresses(members, reports))
-        epochs = {entry.id: entry.config_epoch for entry in own_report if entry.primary == "-"}
-        return ClusterReport(node, slots, epochs)
+        epochs = {entry.id: entry.config_epoch for entry in own_report if entry.primary == "-" and entry.slots}
+        return ClusterReport(slots, epochs)
 
     async def find_url(self, key: str) -> str:
         """Ask the nodes, and return the URL of the owner of a key or a channel; of another node if the owner is away.

@@ -38,11 +38,11 @@ async def send_announcement(store: Store, delivery: MessageDelivery, message: Me
 
 
 async def _reserve(store: Store, message: Message) -> object:
-    """Reserve a place. Nothing is checked, as for a message that had a place: users may have left meanwhile."""
+    """Reserve a place. Rights are not checked: users may have left meanwhile."""
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
-            return await store.outbox.reserve_in_channel(message, ChannelTerms())
+            return await store.outbox.reserve_in_channel(message, ChannelTerms(), PlaceFor.ANNOUNCEMENT)
         case ConversationKind.THREAD:
-            return await store.reply_places.reserve(message, None, PlaceFor.DISPLACED_MESSAGE)
+            return await store.reply_places.reserve(message, None, PlaceFor.ANNOUNCEMENT)
         case _:
-            return await store.outbox.reserve(message, PlaceFor.DISPLACED_MESSAGE)
+            return await store.outbox.reserve(message, PlaceFor.ANNOUNCEMENT)
