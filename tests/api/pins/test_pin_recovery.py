@@ -87,6 +87,23 @@ async def test_another_server_announces_a_pin_once(
         await listener.expect_no_event(0.02)
 
 
+@pytest.mark.parametrize("kind", ["private", "channel"])
+async def test_servers_that_announce_a_pin_at_once_use_one_place(
+    api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """No place remains without a message: later messages would be counted from it."""
+    alice, bob = workspace.owner, workspace.member
+    conversation = private_id(alice, bob) if kind == "private" else workspace.general
+    message = (await api.send(bob, alice if kind == "private" else conversation, "1"))["message"]["id"]
+    await api.wait_until_idle()
+    await stop_server_at(api, monkeypatch, "sent", lambda: api.run(alice, PIN, id=message))
+    pins = [server.services.app.pins for server in (api, other_api) * 3]
+    await asyncio.gather(*(each.announce_abandoned(0) for each in pins))
+    await api.send(bob, alice if kind == "private" else conversation, "2")
+    seqs = sorted(each["seq"] for each in await api.history(bob, conversation))
+    assert seqs == list(range(seqs[-1] - 2, seqs[-1] + 1))
+
+
 async def test_a_pin_is_announced_after_the_loss_of_redis(
     api: Api, other_api: Api, monkeypatch: pytest.MonkeyPatch, deployments: Deployments
 ) -> None:
