@@ -194,7 +194,8 @@ def build_store(
     block_rows = BlockRows(mongo)
     block_records = RevisedRecords(block_rows.find, BlockRow.to_form, block_row_from, keys.blocks, cache, clock)
     reloads = (presence_records.reload, settings_records.reload, block_records.reload)
-    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, reloads)
+    clocks = SharedClocks(cache, keys, clock)
+    stale_caches = StaleCaches(cache, deployment.generations, conversations, sessions, clocks, reloads)
     note_stored = stale_caches.add_settings_unless_applied
     presence = PresenceStore(presence_rows, presence_records, cache, keys, clock, note_stored)
     visibility = Visibility(presence, presence_records, cache, clock)
@@ -202,7 +203,6 @@ def build_store(
     sending_rights = SendingRights(policies, channel_rights, incoming_webhooks.exists_in, content_rules)
     threads = ThreadStore(mongo, keys)
     outbox = OutboxStore(cache, keys, clock)
-    clocks = SharedClocks(cache, keys, clock)
     user_workspaces = UserWorkspaces(mongo)
     stamps = MembershipStamps(cache, keys, clock)
     workspaces = WorkspaceStore(mongo, user_workspaces, stamps)

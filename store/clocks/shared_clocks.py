@@ -244,6 +244,13 @@ class SharedClocks:
                 [Call("ZREM", (self._keys.of_clock(owner, "routes"),), (server,)) for owner in owners]
             )
 
+    async def end_epoch(self, owner: str) -> None:
+        """Let a clock begin a new epoch, as after its loss: all subscriptions to it get a reset within seconds.
+
+        Called if events may be missing in its log. Raises Unreachable.
+        """
+        await self._cache.one(Call("HDEL", self._keys.clock(owner), ("epoch",)))
+
     async def list_servers(self, owner: str) -> list[str]:
         """Return the servers with connections that look at a clock."""
         routes = (self._keys.of_clock(owner, "routes"),)

@@ -42,6 +42,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from store.base.errors import Unreachable
 from store.deployment import known_shards
 from store.deployment.known_shards import CLUSTER
+from store.deployment.lost_notes import LostNotes
 from store.deployment.slot_generations import SlotGenerations, is_outdated
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
@@ -128,8 +129,9 @@ class Generations:
         """Time since when this process has not reached all shards, by `time.monotonic`."""
         self.noted_epoch: str | None = None
         """The epoch of Redis that the row had when it was last checked."""
-        self._checked_ms = 0
-        self._notes_lost_since_ms: int | None = None
+        self.lost_notes = LostNotes()
+        """Messages and changes that have no notes, because Redis or a shard was away. They are checked when it is back.
+        """
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
         """Called with the deployment's row whenever `check` has read it."""
         self.may_differ_by_slot: Callable[[], Awaitable[bool]] = _always
@@ -215,7 +217,8 @@ class Generations:
         """
         row = await self._read_row(_PROJECTION)
         self.recover_from_ms, self.is_apart = row.get("mend"), "apart" in row
-        self._checked_ms, self.noted_epoch = row["now"], row.get("epoch")
+        self.noted_epoch = row.get("epoch")
+        self.lost_notes.set_time(row["now"])
         self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             await self._follow_present_row()
@@ -235,16 +238,12 @@ class Generations:
             await self._cache.leave_fallback()
         await self._note_reached(row, is_whole=is_whole)
 
-    def note_lost_notes(self) -> None:
-        """Remember that messages have no notes, because a shard is away. They are checked when it is back."""
-        if self._notes_lost_since_ms is None:
-            self._notes_lost_since_ms = self._checked_ms
-
     async def _note_reached(self, row: Mapping[str, Any], *, is_whole: bool) -> None:
         """Write when Redis, and all of its shards, were reached, if no server has done so in the last second.
 
         If a shard was away for all servers, the messages stored meanwhile have to be checked, even if the shard has
-        kept its contents: their effects on it, and their notes in it, are missing.
+        kept its contents: their effects on it, and their notes in it, are missing. So do those that this process stored
+        in the fallback after other servers had reached Redis again.
         """
         now, of_run = row["now"], {"_id": 1, "run": self._run}
         change: dict[str, Any] = {}
@@ -258,7 +257,7 @@ class Generations:
         if is_whole:
             if now - row.get("whole", 0) > _SEEN_INTERVAL_MS:
                 change["whole"] = MONGO_NOW
-            since = [at for at in (row.get("apart"), self._notes_lost_since_ms) if at is not None]
+            since = [at for at in (row.get("apart"), self.lost_notes.find_first_ms(self.begun_ms)) if at is not None]
             if since:
                 # `$min` ignores missing fields.
                 change["mend"] = {"$min": ["$mend", min(since) - MAX_DELIVERY_MS]}
@@ -269,8 +268,8 @@ class Generations:
             of_run["whole"] = row.get("whole", {"$exists": False})
             _log.error("redis_shard_is_away")
         if change and await self._mongo.update_one(DEPLOYMENT, of_run, [{"$set": change}]) and "mend" in change:
-            self._notes_lost_since_ms = None
-            _log.warning("redis_shards_are_back")
+            self.lost_notes.clear()
+            _log.warning("messages_are_checked", since=min(since))
 
     @property
     def differs_by_slot(self) -> bool:

@@ -18,6 +18,8 @@ import structlog
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
+from store.base.workspace_ids import is_in_workspace, workspace_of_channel
+from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
 from store.redis.cache import Cache
@@ -44,6 +46,7 @@ class StaleCaches:
         generations: Generations,
         conversations: ConversationStore,
         sessions: SessionStore,
+        clocks: SharedClocks,
         reloads: Sequence[Callable[[Collection[UserId]], Awaitable[None]]],
     ) -> None:
         """Remember nothing yet. reloads: load what users have set (presence, notifications) into Redis again."""
@@ -51,6 +54,7 @@ class StaleCaches:
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
+        self._clocks = clocks
         self._reloads = reloads
         self._stale_users: dict[UserId, float] = {}
         """Time at which each was added, by `time.monotonic`."""
@@ -67,9 +71,14 @@ class StaleCaches:
         self._limit()
 
     def add_conversation(self, conversation: ConversationId) -> None:
-        """Remember a conversation whose head or membership was changed, which concerns all its members."""
+        """Remember a conversation that was changed, when not all of its members were shown the change.
+
+        Without the deployment's Redis, notes for pushes, webhooks and the index are missing too.
+        """
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
+        if not self._cache.is_shared:
+            self._generations.lost_notes.add()
 
     def add_head(self, conversation: ConversationId) -> None:
         """Remember a conversation whose head has missed a change. The sessions of its members have the change."""
@@ -185,13 +194,18 @@ class StaleCaches:
     async def _drop_conversations(
         self, talks: dict[ConversationId, float], *, with_members: bool = True
     ) -> dict[UserId, float]:
-        """Drop the heads of conversations. Return their members, to be invalidated."""
+        """Drop the heads of conversations. Return their members, to be invalidated.
+
+        with_members: They may have missed events. In a workspace these are on its clock, which begins a new epoch.
+        """
         _keep_since(talks, self._oldest_relevant)
         members: dict[UserId, float] = {}
         for conversation, added_at in list(talks.items()):
             try:
                 await self._conversations.drop(conversation)
                 found = await self._list_members(conversation) if with_members else ()
+                if with_members and is_in_workspace(conversation):
+                    await self._clocks.end_epoch(workspace_of_channel(conversation))
             except Unreachable:
                 if not self._cache.is_cluster:
                     raise

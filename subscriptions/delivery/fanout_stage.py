@@ -196,7 +196,7 @@ class FanoutStage:
         """
         generations = self._store.deployment.generations
         if generations.is_apart:
-            generations.note_lost_notes()
+            generations.lost_notes.add()
         else:
             for message in batch:
                 message.stays_in_outbox = True
