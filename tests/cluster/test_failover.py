@@ -17,7 +17,7 @@ from store.base.ids import UserId
 from store.mongo.collections import DEPLOYMENT
 from store.redis.keys import slot_of_tag, user_tag
 from tests.api.client import SEND, Json, message_input
-from tests.cluster.nodes import OwnCluster, redis_cluster, until
+from tests.cluster.nodes import ClusterNode, OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
 
@@ -144,8 +144,7 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
         await _move(cluster, joining, 1, 0)
         assert await api.total_unread(before) == await api.total_unread(joining) == 1
         slot = slot_of_tag(user_tag(moving))
-        cluster.primaries[1].run("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.primaries[0].id)
-        cluster.primaries[0].run("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.primaries[1].id)
+        await asyncio.to_thread(_begin_move, slot, cluster.primaries[0], cluster.primaries[1])
         replica = cluster.replicas[0].client
         until(lambda: replica.info("replication")["master_link_status"] == "up")
         # The replica is behind: MongoDB has one unread message of each, and the replica has none.
@@ -166,7 +165,7 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
                     await store.deployment.check_redis()
                 await asyncio.sleep(0.05)
         for node in cluster.primaries:
-            await asyncio.to_thread(node.run, "CLUSTER", "SETSLOT", slot, "STABLE")
+            await asyncio.to_thread(node.set_slot, slot, "STABLE")
         for user in (after, joining, moving):
             async with asyncio.timeout(60):
                 while "errors" in (found := await api.run(user, "{ totalUnread }")):  # noqa: ASYNC110
@@ -185,9 +184,13 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
 async def _move(cluster: OwnCluster, user: UserId, source: int, target: int) -> None:
     """Move the slot of a user from one shard to another."""
     slot, (from_, to) = slot_of_tag(user_tag(user)), (cluster.primaries[source], cluster.primaries[target])
-    await asyncio.to_thread(to.run, "CLUSTER", "SETSLOT", slot, "IMPORTING", from_.id)
-    await asyncio.to_thread(from_.run, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+    await asyncio.to_thread(_begin_move, slot, from_, to)
     await asyncio.to_thread(cluster.end_move, slot, from_, to)
+
+
+def _begin_move(slot: int, source: ClusterNode, target: ClusterNode) -> None:
+    target.set_slot(slot, "IMPORTING", source.id)
+    source.set_slot(slot, "MIGRATING", target.id)
 
 
 def _offset(cluster: OwnCluster, shard: int) -> int:
