@@ -20,6 +20,7 @@ from tests.api.client import SEND, Json, message_input
 from tests.cluster.nodes import ClusterNode, OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 IDLE_USERS = 30
 """Users who read their sessions before and after the failover."""
@@ -47,6 +48,7 @@ def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Set
     return settings_with(redis_url=cluster.url)
 
 
+@pytest.mark.usefixtures("patient_redis")
 @pytest.mark.parametrize("by_vote", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_failover_of_one_shard_leaves_the_others_alone(
     cluster: OwnCluster,
@@ -126,6 +128,7 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         )
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_slots_that_move_around_a_failover_show_no_old_data(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -197,6 +200,7 @@ def _offset(cluster: OwnCluster, shard: int) -> int:
     return int(cluster.primaries[shard].client.info("replication")["master_repl_offset"])
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -254,6 +258,7 @@ async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
                 await check_stored(api, stream)
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_an_unanswered_send_is_repeated_without_a_second_message(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +279,8 @@ async def test_an_unanswered_send_is_repeated_without_a_second_message(
             given = message_input(receiver, "2", idempotencyKey=f"{sender} 2")
             assert "errors" in await api.run(sender, SEND, input=given)
         await asyncio.to_thread(cluster.fail_over, 0)
+        # A server that has not noticed the loss gives the repetition a place of its own, which stays empty.
+        await wait_for(lambda: api.services.app.store.deployment.redis_lost_at_ms > 0, 3 * TIMEOUT_SECONDS)
         await stream.send_one()
         history = await api.history(receiver, stream.conversation)
         assert [message["content"] for message in history] == ["1", "2"]
