@@ -172,7 +172,8 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         await endpoint.wait_for(2)
         await settle(api, waiting=1)
         await settle(api, waiting=1)
-        assert endpoint.texts() == ["one", "two"]
+        # Events of two conversations are delivered at the same time.
+        assert sorted(endpoint.texts()) == ["one", "two"]
         assert await store.webhook_notes.count() == 1
 
 
