@@ -85,9 +85,10 @@ async def serving_processes(
     `settings` are by field name. By default there are no rate limits.
     """
     servers: list[ServerProcess] = []
+    metrics_port = int((settings or {}).get("metrics_port", 0))
     try:
         for number in range(count):
-            port = ports.pick_free(*(server.port for server in servers))
+            port = ports.pick_free(metrics_port, *(server.port for server in servers))
             log = folder / f"{database}-{number}.log"
             servers.append(start_server(databases, port, log, database, settings=settings))
         for server in servers:

@@ -340,10 +340,11 @@ class Generations:
             self._cache.use_fallback(url)
 
     async def _read_row(self, projection: Mapping[str, Any] = ROW_FIELDS) -> dict[str, Any]:
+        asked_at = time.monotonic()
         rows = await self._mongo.find(DEPLOYMENT, {"_id": 1}, projection=projection)
         if not rows:
             raise Unreachable("the deployment was not opened yet")
-        return rows[0]
+        return rows[0] | {"asked_at": asked_at}
 
     async def _begin_after(self, row: dict[str, Any], run: str, first: RedisIdentity | None = None) -> bool:
         """Begin the generation after the row's. Returns false if another process was faster.
@@ -389,7 +390,8 @@ class Generations:
         self._run, self.number = run, row["gen"]
         self.begun_ms = row.get("begun", row.get("since", 0))
         self._slots = SlotGenerations.from_row(row)
-        self.began_at = time.monotonic() - (row["now"] - row.get("since", 0)) / 1000
+        # Never later than it was, however late the answer came: what changed since then is remembered.
+        self.began_at = row["asked_at"] - (row["now"] - row.get("since", 0)) / 1000
         self._cache.keys.enter(self.number, self._slots.by_slot(self.number))
 
 

@@ -10,12 +10,21 @@ from store.redis.cache import Cache
 from store.scripts import read_scripts
 from tests.cluster.nodes import OwnCluster, redis_cluster
 
+REDIS_TIMEOUT_SECONDS = 60.0
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OwnCluster]:
-    """Three primaries, the first of them with a replica."""
-    with redis_cluster(primaries=3, replicas=1, node_timeout_ms=800) as cluster:
+    """Three primaries, the first of them with a replica, which takes over when a test says so."""
+    with redis_cluster(primaries=3, replicas=1) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls wait for a slow node as long as a busy machine needs. In operation they wait for 5 s."""
+    for module in ("store.redis.node", "store.redis.cluster.nodes"):
+        monkeypatch.setattr(f"{module}.TIMEOUT_SECONDS", REDIS_TIMEOUT_SECONDS)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from redis import Redis
-from redis.exceptions import ClusterDownError, RedisError
+from redis.exceptions import ClusterDownError, RedisError, ResponseError
 
 from server.embedded import launch
 from server.embedded.binaries import find_redis
@@ -48,10 +48,29 @@ class ClusterNode:
         """Start the process. After an earlier start it is empty, and has the same slots."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        self.client = Redis(port=self.port, socket_timeout=5)
+        self.client = Redis(port=self.port, socket_timeout=_PATIENCE_SECONDS)
 
     def run(self, *words: str | int) -> object:
         return self.client.execute_command(*words)
+
+    def set_slot(self, slot: int, *state: str) -> None:
+        """Change the state of a slot. A primary refuses that if its replicas do not answer within two seconds."""
+
+        def is_set() -> bool:
+            try:
+                self.run("CLUSTER", "SETSLOT", slot, *state)
+            except ResponseError as error:
+                if not str(error).startswith("NOREPLICAS"):
+                    raise
+                return False
+            return True
+
+        until(is_set)
+
+    def migrate(self, target: ClusterNode, *keys: str | bytes) -> None:
+        """Move keys to another node."""
+        patience_ms = round(_PATIENCE_SECONDS * 1000)
+        self.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, patience_ms, "KEYS", *keys)
 
     @property
     def id(self) -> str:
@@ -93,7 +112,7 @@ class OwnCluster:
         first = self.nodes[0]
         for node in self.nodes[1:]:
             first.run("CLUSTER", "MEET", "127.0.0.1", node.port, node.bus)
-        until(lambda: all(_knows(node, len(self.nodes)) for node in self.nodes))
+        until(lambda: all(_knows(node, self.nodes) for node in self.nodes))
         for primary, replica in zip(self.primaries, self.replicas, strict=False):
             replica.run("CLUSTER", "REPLICATE", primary.id)
         until(lambda: all(b"master_link_status:up" in _info(replica) for replica in self.replicas))
@@ -132,8 +151,8 @@ class OwnCluster:
         """Begin to move a slot. Returns the source and the target."""
         source = self.owner(slot)
         target = next(node for node in self.primaries if node is not source)
-        target.run("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
-        source.run("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        target.set_slot(slot, "IMPORTING", source.id)
+        source.set_slot(slot, "MIGRATING", target.id)
         return source, target
 
     def move_keys(self, slot: int, source: ClusterNode, target: ClusterNode, most: int = 1_000) -> int:
@@ -144,7 +163,7 @@ class OwnCluster:
         def is_moved() -> bool:
             # While news of another move spreads, a node can take the cluster for incomplete for some seconds.
             with suppress(ClusterDownError):
-                source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+                source.migrate(target, *keys)
                 return True
             return False
 
@@ -156,7 +175,7 @@ class OwnCluster:
         while self.move_keys(slot, source, target):
             pass
         for node in (target, source, *(node for node in self.primaries if node not in (source, target))):
-            node.run("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            node.set_slot(slot, "NODE", target.id)
 
     def stop(self) -> None:
         for node in self.nodes:
@@ -202,9 +221,10 @@ def _info(node: ClusterNode) -> bytes:
     return str(reply).encode() + b"\n" + "\n".join(f"{k}:{v}" for k, v in replication.items()).encode()
 
 
-def _knows(node: ClusterNode, count: int) -> bool:
-    reply = node.client.execute_command("CLUSTER NODES")
-    return len(reply) == count if isinstance(reply, dict) else len(str(reply).strip().splitlines()) == count
+def _knows(node: ClusterNode, nodes: Sequence[ClusterNode]) -> bool:
+    """Return whether a node knows all nodes. Until the first answer of another one, it has a random id for it."""
+    known = str(node.client.execute_command("CLUSTER NODES"))
+    return all(other.id in known for other in nodes)
 
 
 def _sees_primary(node: ClusterNode, promoted: ClusterNode) -> bool:

@@ -17,9 +17,10 @@ from store.base.ids import UserId
 from store.mongo.collections import DEPLOYMENT
 from store.redis.keys import slot_of_tag, user_tag
 from tests.api.client import SEND, Json, message_input
-from tests.cluster.nodes import OwnCluster, redis_cluster, until
+from tests.cluster.nodes import ClusterNode, OwnCluster, redis_cluster, until
 from tests.cluster.servers import servers, until_recovered
 from tests.cluster.traffic import Places, Stream, Traffic, check_stored, count_loads, read_texts, sign_in
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 IDLE_USERS = 30
 """Users who read their sessions before and after the failover."""
@@ -47,6 +48,7 @@ def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Set
     return settings_with(redis_url=cluster.url)
 
 
+@pytest.mark.usefixtures("patient_redis")
 @pytest.mark.parametrize("by_vote", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_failover_of_one_shard_leaves_the_others_alone(
     cluster: OwnCluster,
@@ -126,6 +128,7 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         )
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_slots_that_move_around_a_failover_show_no_old_data(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -144,8 +147,7 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
         await _move(cluster, joining, 1, 0)
         assert await api.total_unread(before) == await api.total_unread(joining) == 1
         slot = slot_of_tag(user_tag(moving))
-        cluster.primaries[1].run("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.primaries[0].id)
-        cluster.primaries[0].run("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.primaries[1].id)
+        await asyncio.to_thread(_begin_move, slot, cluster.primaries[0], cluster.primaries[1])
         replica = cluster.replicas[0].client
         until(lambda: replica.info("replication")["master_link_status"] == "up")
         # The replica is behind: MongoDB has one unread message of each, and the replica has none.
@@ -166,7 +168,7 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
                     await store.deployment.check_redis()
                 await asyncio.sleep(0.05)
         for node in cluster.primaries:
-            await asyncio.to_thread(node.run, "CLUSTER", "SETSLOT", slot, "STABLE")
+            await asyncio.to_thread(node.set_slot, slot, "STABLE")
         for user in (after, joining, moving):
             async with asyncio.timeout(60):
                 while "errors" in (found := await api.run(user, "{ totalUnread }")):  # noqa: ASYNC110
@@ -185,15 +187,20 @@ async def test_slots_that_move_around_a_failover_show_no_old_data(
 async def _move(cluster: OwnCluster, user: UserId, source: int, target: int) -> None:
     """Move the slot of a user from one shard to another."""
     slot, (from_, to) = slot_of_tag(user_tag(user)), (cluster.primaries[source], cluster.primaries[target])
-    await asyncio.to_thread(to.run, "CLUSTER", "SETSLOT", slot, "IMPORTING", from_.id)
-    await asyncio.to_thread(from_.run, "CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+    await asyncio.to_thread(_begin_move, slot, from_, to)
     await asyncio.to_thread(cluster.end_move, slot, from_, to)
+
+
+def _begin_move(slot: int, source: ClusterNode, target: ClusterNode) -> None:
+    target.set_slot(slot, "IMPORTING", source.id)
+    source.set_slot(slot, "MIGRATING", target.id)
 
 
 def _offset(cluster: OwnCluster, shard: int) -> int:
     return int(cluster.primaries[shard].client.info("replication")["master_repl_offset"])
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -251,6 +258,7 @@ async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
                 await check_stored(api, stream)
 
 
+@pytest.mark.usefixtures("patient_redis")
 async def test_an_unanswered_send_is_repeated_without_a_second_message(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +279,8 @@ async def test_an_unanswered_send_is_repeated_without_a_second_message(
             given = message_input(receiver, "2", idempotencyKey=f"{sender} 2")
             assert "errors" in await api.run(sender, SEND, input=given)
         await asyncio.to_thread(cluster.fail_over, 0)
+        # A server that has not noticed the loss gives the repetition a place of its own, which stays empty.
+        await wait_for(lambda: api.services.app.store.deployment.redis_lost_at_ms > 0, 3 * TIMEOUT_SECONDS)
         await stream.send_one()
         history = await api.history(receiver, stream.conversation)
         assert [message["content"] for message in history] == ["1", "2"]

@@ -13,10 +13,14 @@ import pytest
 from store.base.ids import ConversationId, UserId
 from store.redis.cache import Cache, Call
 from store.sessions.apply_messages import FanoutCalls, FanoutResult, MessageDelta
+from tests.api.client import wait_until
 from tests.cluster.nodes import OwnCluster
 from tests.cluster.test_nodes import slot_of
 from tests.store.loading import load_calls, state_of
 from tests.user_ids import UNUSUAL_USER_IDS
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.usefixtures("patient_redis")
 
 NOW = 1_900_000_000_000
 GROUP = ConversationId("g_1")
@@ -50,6 +54,12 @@ async def _send(
 def _reached(result: FanoutResult) -> set[UserId]:
     recipients = result.recipients.get("server", ())
     return {user for user, *_ in recipients} | {user for user, outcome in result.others if outcome.changed}
+
+
+async def _have(cache: Cache, seq: int, users: Sequence[UserId]) -> bool:
+    """Return whether the sessions of users have all messages up to one."""
+    answers = await cache.run([Call("get_sessions", cache.keys.user(user), (NOW, GROUP)) for user in users])
+    return all(orjson.loads(answer[3])["s"] == seq for answer in answers)
 
 
 async def _check(cache: Cache, seq: int, users: Sequence[UserId] = USERS) -> None:
@@ -97,12 +107,16 @@ async def test_members_of_a_moving_slot_are_waited_for_and_nothing_is_applied_tw
     slot = slot_of(cache.keys.user(moving)[0])
     source, target = cluster.begin_move(slot)
     key = cache.keys.of_user(moving, moved)
-    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, key, 0, 5000)
+    source.migrate(target, key)
     sending = asyncio.create_task(_send(cache, 5, 6))
-    await asyncio.sleep(0.1)
-    assert sending.done() == (moved == "index")
     others = [user for user in USERS if slot_of(cache.keys.user(user)[0]) != slot]
+    await wait_until(lambda: _have(cache, 6, others))
     await _check(cache, 6, others)
+    if moved != "index":
+        await asyncio.sleep(0.1)
+        assert not sending.done()
+    else:
+        await wait_for(sending.done)
     cluster.end_move(slot, source, target)
     results, trips = await sending
     own_calls = [] if moved == "index" else [Counter(apply=len(USERS) - len(others))]
@@ -118,7 +132,7 @@ async def test_a_redirected_call_creates_no_key_that_has_not_arrived(cluster: Ow
     meta = cache.keys.user(moving)[0]
     slot = slot_of(meta)
     source, target = cluster.begin_move(slot)
-    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, meta, 0, 5000)
+    source.migrate(target, meta)
     # The node is asked for this user's keys alone, so the former node redirects the call.
     sending = asyncio.create_task(_send(cache, 5, users=[moving]))
     await asyncio.sleep(0.1)

@@ -24,10 +24,16 @@ from store.redis.keys import Keys
 from store.scripts import read_scripts
 from subscriptions.realtime.events.messages import MessageCreated
 from subscriptions.realtime.mailboxes import MailboxEvent, QueueBudget
+from tests.cluster.conftest import REDIS_TIMEOUT_SECONDS
 from tests.cluster.nodes import OwnCluster
 from tests.conftest import of_one_redis
 from tests.mailboxes import next_item
 from tests.waiting import TIMEOUT_SECONDS
+
+pytestmark = pytest.mark.usefixtures("patient_redis")
+
+AT_ONCE_SECONDS = REDIS_TIMEOUT_SECONDS / 2
+"""A call that waits for a node that does not answer takes longer."""
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 
@@ -86,7 +92,7 @@ async def test_a_script_on_a_moving_slot_waits_and_runs_as_a_whole(cluster: OwnC
     await cache.run([lock(cache.keys, "u"), *(Call("SET", (key,), (1,)) for key in (there, here))])
     slot = slot_of(user)
     source, target = cluster.begin_move(slot)
-    source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", there)
+    source.migrate(target, there)
     keys = [sorted(node.client.scan_iter(match=f"{user}*")) for node in (source, target)]
     # A call with one key follows it; a new key is created at the slot's target.
     assert await cache.run([Call("INCR", (key,)) for key in (there, here, f"{user}new")]) == [2, 2, 1]
@@ -174,13 +180,13 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
         store = services.app.store
         for user in (ANNA, BEN):
             await services.sign_in(Caller(user, CallerRole.USER, 2e9))
-        first, *others = cluster.primaries
+        others = cluster.primaries[1:]
         for number in range(40):
             # Each shard registers itself.
             await store.cache.one(Call("SET", (f"{store.keys.namespace}{number}",), (1,)))
         generation = store.deployment.generations.number
         await send_message(services.app, ANNA, NewMessage(BEN, None, "before"))
-        first.kill()
+        await asyncio.to_thread(cluster.primaries[0].kill)
         began = time.monotonic()
         # Other nodes answer as before.
         kept = next(
@@ -189,9 +195,10 @@ async def test_a_dead_node_is_replaced_and_its_data_does_not_count(cluster: OwnC
             if cluster.owner(slot_of(f"{store.keys.namespace}{n}")) in others
         )
         await store.cache.one(Call("GET", (kept,)))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < AT_ONCE_SECONDS
+        await asyncio.to_thread(cluster.replace, 0)
         for text in ("after", "and after"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     try:
                         await send_message(services.app, ANNA, NewMessage(BEN, None, text, key=text))
@@ -213,7 +220,7 @@ async def test_without_any_node_calls_fail_at_once() -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable):
         await cache.one(Call("PING", ()))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < AT_ONCE_SECONDS
     await cache.close()
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ON_CLUSTER, folder_in_memory
 from tests.deployment.local_deployment import PROXY_PATH, Deployment, client, deployed
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import Peer, open_admitted_socket
 from tests.waiting import TIMEOUT_SECONDS
 
 pytestmark = [
@@ -58,7 +58,7 @@ async def send(http: httpx.AsyncClient, content: str) -> httpx.Response:
 
 
 async def listening(deployment: Deployment, token: str, sockets: AsyncExitStack) -> Peer:
-    peer = Peer(await sockets.enter_async_context(open_socket(f"ws://{deployment.address}/graphql")))
+    peer = await sockets.enter_async_context(open_admitted_socket(f"ws://{deployment.address}/graphql"))
     await peer.init({"Authorization": f"Bearer {token}"})
     await peer.subscribe("live", LIVE)
     # Messages that are sent before may not come.

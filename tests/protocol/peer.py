@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from subscriptions.transport.engine import Json
 from tests.protocol.serving import PATIENCE
@@ -80,3 +82,19 @@ class Peer:
             except ConnectionClosed as end:
                 return (end.rcvd.code, end.rcvd.reason) if end.rcvd is not None else (1006, "")
         raise AssertionError(f"a frame instead of a close: {frame!r}")
+
+
+@asynccontextmanager
+async def open_admitted_socket(url: str) -> AsyncIterator[Peer]:
+    """Open a socket, and try again if the server refuses it because its event loop is late, as a client does."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                socket = await open_socket(url)
+                break
+            except InvalidStatus as refused:
+                if refused.response.status_code != 503:
+                    raise
+            await asyncio.sleep(0.1)
+    async with socket:
+        yield Peer(socket)

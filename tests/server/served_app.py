@@ -15,7 +15,7 @@ from server.app import create_app
 from server.cli.serve import _config
 from server.settings import Settings
 from subscriptions.transport.engine import Json
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import Peer, open_admitted_socket
 from tests.protocol.serving import PATIENCE, Served, open_listener, serving
 from tests.server.tokens import bearer
 
@@ -47,7 +47,7 @@ class App:
     async def socket(self) -> Peer:
         """Open a WebSocket without connection_init."""
         url = f"ws://127.0.0.1:{self.served.port}/graphql"
-        return Peer(await self.sockets.enter_async_context(open_socket(url)))
+        return await self.sockets.enter_async_context(open_admitted_socket(url))
 
     async def signed_in(self, user: str, **claims: Any) -> Peer:
         """Open a WebSocket of a user."""

@@ -30,7 +30,7 @@ from server.embedded import find_running, ports
 from server.settings import DEVELOPMENT_SECRET, load_settings
 from store.mongo.sharding import SHARD_KEYS
 from tests.conftest import folder_in_memory
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import open_admitted_socket
 from tests.server.tokens import SECRET, bearer
 
 ROOT = Path(__file__).parents[2]
@@ -348,9 +348,8 @@ async def test_serve_answers_and_stops_gracefully(
         assert sys.platform != "linux" or workers_of(process) == children
         async with AsyncExitStack() as sockets:
             # Enough sockets to make it unlikely that one worker has all of them.
-            peers = [
-                Peer(await sockets.enter_async_context(open_socket(f"ws://127.0.0.1:{port}/graphql"))) for _ in range(6)
-            ]
+            url = f"ws://127.0.0.1:{port}/graphql"
+            peers = [await sockets.enter_async_context(open_admitted_socket(url)) for _ in range(6)]
             for peer in peers:
                 await peer.init({"Authorization": tokens["alice"]})
             with held_writes(mongo_url) as let_go:

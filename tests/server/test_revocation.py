@@ -40,7 +40,7 @@ from subscriptions.transport.close_codes import TRY_AGAIN_LATER
 from subscriptions.transport.engine import Json
 from subscriptions.transport.websocket import ConnectionRefusedByAuth
 from tests.conftest import send_to_redis
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import Peer, open_admitted_socket
 from tests.protocol.serving import PATIENCE, serving, until
 from tests.server.tokens import NOW, SECRET, bearer, signed
 
@@ -60,7 +60,7 @@ class Server:
 
     async def socket(self, authorization: str, **payload: str) -> Peer:
         url = f"ws://127.0.0.1:{self.port}/graphql"
-        peer = Peer(await self.clients.enter_async_context(open_socket(url)))
+        peer = await self.clients.enter_async_context(open_admitted_socket(url))
         await peer.send({"type": "connection_init", "payload": {"Authorization": authorization} | payload})
         return peer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -67,8 +68,11 @@ async def test_checks_of_a_database_that_is_away_are_logged_once(
             asyncio.timeout(TIMEOUT_SECONDS),
             open_services(settings_with(redis_url="redis://127.0.0.1:1/0")) as services,
         ):
-            for _ in range(10):
-                assert (await services.check())["redis"] == "unreachable"
+            answers = Counter[str | None]()
+            while answers["unreachable"] < 10:
+                # On a busy machine a check may time out before the connection is refused.
+                answers[(await services.check())["redis"]] += 1
+                assert not answers[None]
     assert [line["event"] for line in logs].count("database_unreachable") == 1
 
 

@@ -26,7 +26,7 @@ from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Js
 from subscriptions.transport.uvicorn_protocol import DirectWebSocketProtocol
 from subscriptions.transport.websocket import TransportLimits, WebSocketTransport
 from tests.conftest import own_database, own_prefix
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import Peer, open_admitted_socket
 from tests.protocol.serving import serving
 from tests.server.tokens import NOW, SECRET, bearer, signed
 
@@ -50,7 +50,7 @@ class Live:
     transport: WebSocketTransport
 
     async def connect(self, user: str, **claims: Any) -> Peer:
-        peer = Peer(await self.sockets.enter_async_context(open_socket(self.url)))
+        peer = await self.sockets.enter_async_context(open_admitted_socket(self.url))
         await peer.init({"Authorization": bearer(sub=user, **claims)})
         return peer
 

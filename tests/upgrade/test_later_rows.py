@@ -96,7 +96,9 @@ async def test_a_message_that_another_server_finishes_keeps_its_unknown_fields(a
     await store.conversations.find(conversation)
     later = message._replace(unknown=orjson.dumps({"k": "P", "poll": {"options": ["a", "b"]}}))
     assert isinstance(await store.outbox.reserve(later), ReservedMessage)
-    assert await api.services.housekeeper.sweep(ALL, -60_000) == 1
+    # If this process pauses for 5 s, its own housekeeper may be the one that finds it.
+    await api.services.housekeeper.sweep(ALL, -60_000)
+    await api.wait_until_idle()
     row = await store.mongo.find_one(MESSAGES, {"_id": int(message.id)})
     assert row is not None
     assert (row["k"], row["poll"], row["t"]) == ("P", {"options": ["a", "b"]}, "vote")
@@ -170,7 +172,8 @@ async def test_an_unknown_webhook_event_is_left_in_its_stream_and_stops_no_other
         await endpoint.wait_for(2)
         await settle(api, waiting=1)
         await settle(api, waiting=1)
-        assert endpoint.texts() == ["one", "two"]
+        # Events of two conversations are delivered at the same time.
+        assert sorted(endpoint.texts()) == ["one", "two"]
         assert await store.webhook_notes.count() == 1
 
 

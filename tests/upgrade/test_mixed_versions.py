@@ -20,7 +20,7 @@ from tests.api.voice.calls import JOIN, STATES
 from tests.chaos.faults.databases import DatabaseUrls
 from tests.chaos.load.documents import DOCUMENTS
 from tests.processes import ROOT, ServerProcess, start_server, token, until_ready
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import open_admitted_socket
 
 Json = dict[str, Any]
 
@@ -234,8 +234,7 @@ async def test_both_versions_show_voice_states_and_devices_of_the_other(versions
     joined_at, other = (versions.new, versions.old) if by_new else (versions.old, versions.new)
     channel = {"workspaceId": given["workspace"], "name": "hall", "kind": "VOICE"}
     hall = (await versions.ask(other, given["alice"], "createVoice", input=channel))["id"]
-    async with open_socket(f"ws://127.0.0.1:{joined_at.port}/graphql") as socket:
-        peer = Peer(socket)
+    async with open_admitted_socket(f"ws://127.0.0.1:{joined_at.port}/graphql") as peer:
         payload = {"Authorization": f"Bearer {token(given['bob'])}", "deviceId": "phone"}
         await peer.send({"type": "connection_init", "payload": payload})
         assert (await peer.receive())["type"] == "connection_ack"
@@ -243,9 +242,9 @@ async def test_both_versions_show_voice_states_and_devices_of_the_other(versions
         assert "errors" not in (await peer.receive())["payload"]
         for server in (other, joined_at):
             await wait_until(lambda server=server: _shows(versions, server, given, hall, [(given["bob"], True)]))
-            found = await versions.ask(server, given["alice"], "presences", ids=[given["bob"]])
-            assert [each["status"] for each in found] == ["ONLINE"]
-    await wait_until(lambda: _is_offline(versions, other, given))
+            await wait_until(lambda server=server: _has_status(versions, server, given, "ONLINE"))
+    # That takes 15 s.
+    await wait_until(lambda: _has_status(versions, other, given, "OFFLINE"), within=120)
 
 
 async def _shows(versions: Versions, server: ServerProcess, given: Json, hall: str, expected: Any) -> bool:
@@ -253,6 +252,6 @@ async def _shows(versions: Versions, server: ServerProcess, given: Json, hall: s
     return [(state["user"]["id"], state["selfMute"]) for state in states] == expected
 
 
-async def _is_offline(versions: Versions, server: ServerProcess, given: Json) -> bool:
+async def _has_status(versions: Versions, server: ServerProcess, given: Json, status: str) -> bool:
     (found,) = await versions.ask(server, given["alice"], "presences", ids=[given["bob"]])
-    return bool(found["status"] == "OFFLINE")
+    return bool(found["status"] == status)

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store.deployment.shared_formats import SHARED_FORMAT
+from store.deployment.shared_formats import SHARED_FORMAT, format_of
+from store.deployment.worker_numbers import LEASE_MS
+from store.mongo.mongo_clock import MONGO_NOW
 from tests.chaos.faults.databases import FaultyDatabases
 from tests.chaos.faults.servers import FaultyServers
 from tests.chaos.report import RunPlan, RunReport
@@ -19,6 +21,8 @@ from tests.processes import ROOT
 
 PHASE_SECONDS = float(os.environ.get("CONFAB_TEST_UPGRADE_SECONDS", "3"))
 """Time of load in each of the five phases."""
+
+_VALID = {"$expr": {"$gt": ["$until", MONGO_NOW]}}
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +48,12 @@ class RollingUpgrade:
 
     async def _rest(self, servers: FaultyServers) -> None:
         with self._databases.client() as mongo:
-            leases = list(mongo[servers.settings().mongo_database]["leases"].find({"until": {"$gt": 0}}))
-        formats = [row.get("format", {}) for row in leases]
-        self.formats.append(
-            sorted(
-                each["n"] if each.get("by") == row["owner"] else 1 for row, each in zip(leases, formats, strict=True)
-            )
-        )
+            leases = mongo[servers.settings().mongo_database]["leases"]
+            async with asyncio.timeout(2 * LEASE_MS / 1000):
+                # A server that cannot give back its lease within 2 s has it until a minute has passed.
+                while len(rows := list(leases.find(_VALID))) != len(servers.processes):  # noqa: ASYNC110
+                    await asyncio.sleep(0.5)
+        self.formats.append(sorted(format_of(row) for row in rows))
         await asyncio.sleep(PHASE_SECONDS)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
 
 from resolvers.base.times import iso_text_or_none
+from store.redis.cache import Call
 from tests.api.client import Api
 from tests.api.conftest import OpenApi, deployments, open_api
 from tests.clock import DAY_MS, ManualClock
@@ -40,13 +42,29 @@ async def settle(api: Api, waiting: int = 0) -> None:
     waiting: number of notes that stay: they wait for an earlier message, or for a server of a later version.
     """
     await api.wait_until_idle()
-    parts, count = api.services.webhooks, api.services.app.store.webhook_notes.count
+    parts, store = api.services.webhooks, api.services.app.store
     async with asyncio.timeout(TIMEOUT_SECONDS):
         # Some events wait until the writer knows that no earlier one is missing.
-        while await parts.writer.write() or await count() > waiting:  # noqa: ASYNC110
+        while await parts.writer.write() or await store.webhook_notes.count() > waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    await parts.worker.deliver_due()
-    await wait_for(lambda: parts.worker.running == 0)
+        while True:
+            await parts.worker.deliver_due()
+            await wait_for(lambda: parts.worker.running == 0)
+            # A delivery that ended just now may have begun before the newest events were written.
+            known = list(store.webhook_registry.webhooks)
+            if not await store.webhook_deliveries.list_free(known, store.clock.now_ms()):
+                return
+
+
+@asynccontextmanager
+async def no_sweeps(api: Api) -> AsyncIterator[None]:
+    """Let no server finish what others have left in the outboxes, as if another one did. They begin after 5 s."""
+    cache, lock = api.services.app.store.cache, api.services.app.store.keys.sweeper_lock
+    await cache.one(Call("SET", (lock,), ("test",)))
+    try:
+        yield
+    finally:
+        await cache.one(Call("DEL", (lock,)))
 
 
 @dataclass

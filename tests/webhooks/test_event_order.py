@@ -11,7 +11,7 @@ from store.messages.message import Message, MessageKind
 from tests.api.client import Api
 from tests.api.conftest import OpenApi
 from tests.webhooks.calls import admin, create_webhook
-from tests.webhooks.conftest import settle
+from tests.webhooks.conftest import no_sweeps, settle
 from tests.webhooks.endpoint import Endpoint
 
 
@@ -29,10 +29,11 @@ async def test_an_event_waits_for_an_earlier_message_that_is_not_stored_yet(api:
     await create_webhook(api, admin(), endpoint.url)
     await api.send(alice, bob, "1")
     await endpoint.wait_for(1)
-    reserved = await reserve(api, alice, conversation, "2")
-    await api.send(alice, bob, "3")
-    await settle(api, waiting=1)
-    assert endpoint.texts() == ["1"]
+    async with no_sweeps(api):
+        reserved = await reserve(api, alice, conversation, "2")
+        await api.send(alice, bob, "3")
+        await settle(api, waiting=1)
+        assert endpoint.texts() == ["1"]
     await api.services.app.delivery.send(reserved, recovered=True)
     await endpoint.wait_for(3)
     assert endpoint.texts() == ["1", "2", "3"]
@@ -48,12 +49,13 @@ async def test_other_conversations_do_not_wait(
     await create_webhook(api, admin(), endpoint.url)
     await api.send(alice, bob, "1")
     await endpoint.wait_for(1)
-    reserved = await reserve(api, alice, conversation, "2")
-    for number in range(later):
-        await api.send(alice, bob, str(3 + number))
-    await api.send(alice, carol, "other")
-    await endpoint.wait_for(2)
-    assert endpoint.texts() == ["1", "other"]
+    async with no_sweeps(api):
+        reserved = await reserve(api, alice, conversation, "2")
+        for number in range(later):
+            await api.send(alice, bob, str(3 + number))
+        await api.send(alice, carol, "other")
+        await endpoint.wait_for(2)
+        assert endpoint.texts() == ["1", "other"]
     await api.services.app.delivery.send(reserved, recovered=True)
     await endpoint.wait_for(3 + later)
     assert [text for text in endpoint.texts() if text != "other"] == [str(1 + number) for number in range(2 + later)]

@@ -24,7 +24,9 @@ async def serving_workers(
     databases: Addresses, count: int, log: Path, database: str, *, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[ServerProcess]:
     """Run a server with several processes, all of which serve when the block begins. It ends if this process dies."""
-    server = start_server(databases, ports.pick_free(), log, database, settings=settings, workers=count)
+    first = int((settings or {}).get("metrics_port", 0))
+    port = ports.pick_free(*range(first, first + count))
+    server = start_server(databases, port, log, database, settings=settings, workers=count)
     try:
         await until_ready(server, _START_SECONDS)
         await wait_for(lambda: bool(log_lines(server, "server_started")), _START_SECONDS)
@@ -33,10 +35,23 @@ async def serving_workers(
         await asyncio.to_thread(server.stop)
 
 
+def pick_successive_ports(count: int) -> int:
+    """Return the first of some free ports that follow each other."""
+    while True:
+        first = ports.pick_free()
+        if all(ports.is_free(first + number) for number in range(count)):
+            return first
+
+
 def log_lines(server: ServerProcess, event: str) -> list[dict[str, Any]]:
     """Return the lines of an event in the log."""
-    lines = [line for line in server.log.read_bytes().splitlines() if f'"{event}"'.encode() in line]
+    lines = [line for line in complete_lines(server) if f'"{event}"'.encode() in line]
     return [line for line in map(orjson.loads, lines) if line["event"] == event]
+
+
+def complete_lines(server: ServerProcess) -> list[bytes]:
+    """Return the lines of the log that have been written to their end."""
+    return server.log.read_bytes().rpartition(b"\n")[0].splitlines()
 
 
 def worker_pids(parent: int) -> list[int]:

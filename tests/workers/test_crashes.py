@@ -11,12 +11,18 @@ import httpx
 import orjson
 import pytest
 
-from server.embedded import ports
 from tests.processes import ServerProcess
 from tests.waiting import wait_for
 from tests.workers.conftest import ServeWorkers
 from tests.workers.device import PATIENCE, SEND, Device, connected, send
-from tests.workers.processes import child_pids, is_running, log_lines, worker_pids
+from tests.workers.processes import (
+    child_pids,
+    complete_lines,
+    is_running,
+    log_lines,
+    pick_successive_ports,
+    worker_pids,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -79,8 +85,8 @@ async def test_no_send_fails_and_no_event_is_missed_while_workers_are_replaced(
 
 
 async def test_a_replacement_serves_metrics_on_the_port_of_the_dead_worker(serve_workers: ServeWorkers) -> None:
-    port = ports.pick_free()
-    async with serve_workers(2, metrics_port=str(port)) as server, httpx.AsyncClient() as client:
+    port = pick_successive_ports(2)
+    async with serve_workers(2, metrics_port=str(port)) as server, httpx.AsyncClient(timeout=PATIENCE) as client:
         taken = {line["port"] for line in log_lines(server, "metrics_served")}
         assert taken == {port, port + 1}
         os.kill(worker_pids(server.pid)[0], signal.SIGKILL)
@@ -90,7 +96,7 @@ async def test_a_replacement_serves_metrics_on_the_port_of_the_dead_worker(serve
 
 
 async def test_server_processes_shut_down_when_their_supervisor_is_killed(serve_workers: ServeWorkers) -> None:
-    async with serve_workers(2) as server, httpx.AsyncClient() as client:
+    async with serve_workers(2) as server, httpx.AsyncClient(timeout=PATIENCE) as client:
         workers = worker_pids(server.pid)
         assert len(workers) == 2
         os.kill(server.pid, signal.SIGKILL)
@@ -101,7 +107,7 @@ async def test_server_processes_shut_down_when_their_supervisor_is_killed(serve_
 
 
 async def test_a_rolling_restart_logs_no_error_and_lines_name_their_process(serve_workers: ServeWorkers) -> None:
-    async with serve_workers(2, metrics_port=str(ports.pick_free())) as server:
+    async with serve_workers(2, metrics_port=str(pick_successive_ports(2))) as server:
         workers = worker_pids(server.pid)
         assert {line["pid"] for line in log_lines(server, "metrics_served")} == set(workers)
         # systemctl kill sends it to all processes.
@@ -109,7 +115,7 @@ async def test_a_rolling_restart_logs_no_error_and_lines_name_their_process(serv
             os.kill(pid, signal.SIGHUP)
         await until_logged(server, "server_processes_replaced")
         assert not set(worker_pids(server.pid)) & set(workers)
-        levels = {orjson.loads(line)["level"] for line in server.log.read_bytes().splitlines()}
+        levels = {orjson.loads(line)["level"] for line in complete_lines(server)}
         assert levels <= {"info", "warning"}
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import httpx
@@ -37,10 +38,17 @@ COMPLETE = "mutation ($id: ID!) { completeUpload(uploadId: $id) { id } }"
 ATTACHED = "query ($id: ID!) { message(id: $id) { attachments { url } } }"
 
 
-def workers_of(server: ServerProcess, devices: Sequence[Device]) -> list[int]:
+async def workers_of(server: ServerProcess, devices: Sequence[Device]) -> list[int]:
     """Return the worker that has the connection of each device."""
-    workers = worker_of_ports(worker_pids(server.pid), server.port)
-    return [workers[device.local_port] for device in devices]
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            workers = worker_of_ports(worker_pids(server.pid), server.port)
+            found = [workers.get(device.local_port) for device in devices]
+            known = [worker for worker in found if worker is not None]
+            if len(known) == len(devices):
+                return known
+            # The system's list is read in parts, and connections change while it is read.
+            await asyncio.sleep(0.05)
 
 
 async def reconnect(devices: Sequence[Device]) -> None:
@@ -53,7 +61,7 @@ async def spread(server: ServerProcess, devices: Sequence[Device]) -> None:
     """Let devices connect again until each worker has at least two of them."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            workers = workers_of(server, devices)
+            workers = await workers_of(server, devices)
             counts = Counter(workers)
             if len(counts) == WORKERS and min(counts.values()) >= 2:
                 return
@@ -70,8 +78,8 @@ async def request(server: ServerProcess, user: str, query: str, **variables: Any
     return value
 
 
-async def until_event(devices: Sequence[Device], kind: str, content: str) -> None:
-    await wait_for(lambda: all((kind, content) in device.events for device in devices), PATIENCE)
+async def until_event(devices: Sequence[Device], kind: str, content: str, within: float = PATIENCE) -> None:
+    await wait_for(lambda: all((kind, content) in device.events for device in devices), within)
 
 
 async def test_devices_on_different_workers_see_everything_in_one_order(serve_workers: ServeWorkers) -> None:
@@ -88,8 +96,7 @@ async def test_devices_on_different_workers_see_everything_in_one_order(serve_wo
 
         await bob[0].ask(READ, id=conversation, seq=len(sent))
         await until_event(alice, "ReceiptAdvanced", f"bob READ {len(sent)}")
-        await alice[0].ask(TYPING, id=conversation)
-        await until_event(bob, "TypingStarted", "alice")
+        await typing_reaches_every_worker(alice[0], bob, conversation)
         await sessions_reach_every_worker(server, bob, conversation)
         await presence_reaches_every_worker(server, bob)
 
@@ -121,6 +128,16 @@ async def same_events(devices: Sequence[Device], sent: Sequence[dict[str, Any]])
         assert len(received) == len(contents)
 
 
+async def typing_reaches_every_worker(alice: Device, bob: Sequence[Device], conversation: str) -> None:
+    """Typing is announced again after three seconds. An announcement is never repeated for a device that missed it."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await alice.ask(TYPING, id=conversation)
+            with suppress(TimeoutError):
+                await until_event(bob, "TypingStarted", "alice", within=5.0)
+                return
+
+
 async def sessions_reach_every_worker(server: ServerProcess, bob: Sequence[Device], conversation: str) -> None:
     """A change on one device reaches the session subscriptions of the others."""
     changes: list[set[str]] = [set() for _ in bob]
@@ -147,12 +164,12 @@ async def presence_reaches_every_worker(server: ServerProcess, bob: Sequence[Dev
 
 async def resume_elsewhere(server: ServerProcess, bob: Sequence[Device], alice: Sequence[Device]) -> None:
     """Devices that connect to another worker receive what they missed, each message once."""
-    before = workers_of(server, bob)
+    before = await workers_of(server, bob)
     for device in bob[1:]:
         await device.disconnect()
     sent = await send_from_everywhere(alice, "bob", "missed")
     await wait_for(lambda: all(device.caught_up.is_set() for device in bob), PATIENCE)
-    while workers_of(server, bob) == before:
+    while await workers_of(server, bob) == before:
         await reconnect(bob[1:])
     await same_events(bob, sent)
 
@@ -208,14 +225,19 @@ async def test_rate_limits_count_what_other_workers_allowed(serve_workers: Serve
         connected(server, *["alice"] * DEVICES) as devices,
     ):
         await spread(server, devices)
+        workers = await workers_of(server, devices)
         await request(server, "bob", "{ me { id } }")
-        attempts = [attempt(device) for device in devices for _ in range(4)]
-        waits = await asyncio.gather(*attempts)
-        assert 3 <= waits.count(0) <= 3 * WORKERS + 1
+        began = time.monotonic()
+        waits = await asyncio.gather(*(attempt(device) for device in devices for _ in range(4)))
+        later = WORKERS * int((time.monotonic() - began) / 10)
+        assert 3 <= waits.count(0) <= 3 * WORKERS + 1 + later
+        counted = set[int]()
         async with asyncio.timeout(PATIENCE):
-            # Alone, a worker never asks a user to wait for longer than 10 s.
-            while min([await attempt(device) for device in devices]) <= 11_000:
-                continue
+            while len(counted) < WORKERS:
+                # Alone, a worker never asks a user to wait for longer than 10 s.
+                counted |= {
+                    worker for device, worker in zip(devices, workers, strict=True) if await attempt(device) > 11_000
+                }
 
 
 async def attempt(device: Device) -> int:

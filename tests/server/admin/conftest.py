@@ -6,9 +6,10 @@ import asyncio
 import io
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from pymongo import MongoClient
@@ -21,6 +22,18 @@ from tests.api.client import Api
 Json = dict[str, Any]
 RunAdmin = Callable[..., Awaitable[tuple[int, str, str]]]
 Show = Callable[..., Awaitable[Json]]
+
+
+class OutputOfThread(io.StringIO):
+    """Keeps what the present thread prints. The server of the test runs in another one, and may log a warning."""
+
+    def __init__(self, of_others: TextIO) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+        self._of_others = of_others
+
+    def write(self, text: str) -> int:
+        return super().write(text) if threading.get_ident() == self._thread else self._of_others.write(text)
 
 
 @pytest.fixture
@@ -41,7 +54,7 @@ def run_admin(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> RunAdmin:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["confab", "admin", *arguments])
-        out, err = io.StringIO(), io.StringIO()
+        out, err = OutputOfThread(sys.stdout), OutputOfThread(sys.stderr)
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as caught:
             cli.main()
         assert isinstance(caught.value.code, int)
