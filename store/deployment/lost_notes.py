@@ -14,12 +14,12 @@ class LostNotes:
         self._first_ms: int | None = None
         self._last_ms = 0
 
-    def set_time(self, now_ms: int) -> None:
-        """Learn the time of MongoDB's clock."""
-        self._known_ms, self._known_at = now_ms, time.monotonic()
+    def set_time(self, now_ms: int, asked_at: float) -> None:
+        """Learn the time of MongoDB's clock, which was asked for at a time of `time.monotonic`."""
+        self._known_ms, self._known_at = now_ms, asked_at
 
     def add(self) -> None:
-        """Remember that something of this moment has no notes."""
+        """Remember that something of this moment has no notes. Its time may be noted as a little later than it was."""
         if self._first_ms is None:
             self._first_ms = self._known_ms
         self._last_ms = self._known_ms + round((time.monotonic() - self._known_at) * 1000)

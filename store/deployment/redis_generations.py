@@ -218,7 +218,7 @@ class Generations:
         row = await self._read_row(_PROJECTION)
         self.recover_from_ms, self.is_apart = row.get("mend"), "apart" in row
         self.noted_epoch = row.get("epoch")
-        self.lost_notes.set_time(row["now"])
+        self.lost_notes.set_time(row["now"], row["asked_at"])
         self.on_row(row)
         if self._run not in (None, row.get("run")) or row.get("gen", self.number) != self.number:
             await self._follow_present_row()
