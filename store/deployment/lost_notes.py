@@ -25,7 +25,7 @@ class LostNotes:
         self._last_ms = self._known_ms + round((time.monotonic() - self._known_at) * 1000)
 
     def find_first_ms(self, begun_ms: int) -> int | None:
-        """Return since when notes are missing that no recovery has noted again; None: since never.
+        """Return since when notes are missing that no recovery has noted again; None: none are missing.
 
         begun_ms: When the newest generation of Redis began. A recovery follows, which notes everything from before it.
         """
