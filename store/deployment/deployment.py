@@ -114,8 +114,14 @@ class Deployment:
     @property
     def may_redis_lag(self) -> bool:
         """True if Redis may not know the newest messages: it lost its contents lately, or the fallback is used."""
-        lost_recently = self._clock.now_ms() - self.redis_lost_at_ms < _RECENTLY_LOST_MS
-        return lost_recently or not self._cache.is_shared
+        return self.lost_redis_since(self._clock.now_ms() - _RECENTLY_LOST_MS) or not self._cache.is_shared
+
+    def lost_redis_since(self, at_ms: int) -> bool:
+        """Return whether Redis has lost contents since a time (ms).
+
+        Also if a new connection has shown a loss, and `check_redis` has not been called since.
+        """
+        return self.redis_lost_at_ms >= at_ms or self.generations.number != self.epoch_generation
 
     def refuse_calls(self) -> None:
         """Make all calls of MongoDB fail from now on: see `Mongo.refuse_calls`."""
