@@ -110,7 +110,7 @@ async def _check_mongo(app: Confab, message: Message, claim: Claim, *, uses_fall
     else the claim's id. Raises IdempotencyConflict if the message was sent with another input.
     """
     store, day_ago = app.store, app.store.clock.now_ms() - CLAIM_MS
-    if message.key is None or not (uses_fallback or store.deployment.lost_redis_since(day_ago)):
+    if message.key is None or not (uses_fallback or store.deployment.redis_was_lost_since(day_ago)):
         return claim.message
     original = await _find_by_key(app, message)
     if original is None or original.digest is None:

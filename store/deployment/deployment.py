@@ -114,9 +114,9 @@ class Deployment:
     @property
     def may_redis_lag(self) -> bool:
         """True if Redis may not know the newest messages: it lost its contents lately, or the fallback is used."""
-        return self.lost_redis_since(self._clock.now_ms() - _RECENTLY_LOST_MS) or not self._cache.is_shared
+        return self.redis_was_lost_since(self._clock.now_ms() - _RECENTLY_LOST_MS) or not self._cache.is_shared
 
-    def lost_redis_since(self, at_ms: int) -> bool:
+    def redis_was_lost_since(self, at_ms: int) -> bool:
         """Return whether Redis has lost contents since a time (ms).
 
         Also if a new connection has shown a loss, and `check_redis` has not been called since.

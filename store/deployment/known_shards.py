@@ -16,7 +16,7 @@ def shard_fields(redis: RedisIdentity) -> dict[str, str | int]:
     return {f"runs.{redis.shard}": redis.run, f"epochs.{redis.shard}": redis.config_epoch}
 
 
-def unchanged_shard(row: Mapping[str, Any], redis: RedisIdentity) -> dict[str, Any]:
+def run_id_condition(row: Mapping[str, Any], redis: RedisIdentity) -> dict[str, Any]:
     """Return the condition of a query that the row has the same run id for a shard as before."""
     return {f"runs.{redis.shard}": row.get("runs", {}).get(redis.shard, {"$exists": False})}
 
@@ -36,7 +36,7 @@ async def fields_of_new_generation(row: Mapping[str, Any], run: str, first: Redi
         return dict(shard_fields(first)) if first is not None else {}
     if first is None:
         return {"runs": {}, "epochs": {}}
-    primaries = dict((await first.report()).primary_epochs)
+    primaries = dict((await first.read_report()).primary_epochs)
     return {"runs": {first.shard: first.run}, "epochs": {first.shard: first.config_epoch}, "first": primaries}
 
 

@@ -183,7 +183,7 @@ class Generations:
 
         It begins for all slots if some servers do not know generations of slots, or if there are too many ranges.
         """
-        number, slots = row["gen"] + 1, (await redis.report()).slots
+        number, slots = row["gen"] + 1, (await redis.read_report()).slots
         field = SlotGenerations.from_row(row).begin(slots, number).to_field(number)
         if field is None or not await self.may_differ_by_slot():
             if await self._begin_after(row, CLUSTER, redis):
@@ -355,7 +355,7 @@ class Generations:
         if run != AWAY:
             del unchanged["seen"]
         if first is not None:
-            unchanged |= known_shards.unchanged_shard(row, first)
+            unchanged |= known_shards.run_id_condition(row, first)
         change = {
             "gen": row.get("gen", 0) + 1,
             "slots": "$$REMOVE",
@@ -383,7 +383,7 @@ class Generations:
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
         if replaced is not None:
             change |= {name: {"$literal": value} for name, value in known_shards.shard_fields(replaced).items()}
-            unchanged |= known_shards.unchanged_shard(row, replaced)
+            unchanged |= known_shards.run_id_condition(row, replaced)
         return bool(await self._mongo.update_one(DEPLOYMENT, unchanged, [{"$set": change}]))
 
     def _enter(self, run: str, row: Mapping[str, Any]) -> None:

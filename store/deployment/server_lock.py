@@ -17,23 +17,23 @@ class ServerLock:
     with another one.
     """
 
-    def __init__(self, cache: Cache, key: str, owner: str, life_ms: int) -> None:
-        """Take nothing yet. life_ms: time after which the lock ends unless it is extended."""
+    def __init__(self, cache: Cache, key: str, owner: str, lifetime_ms: int) -> None:
+        """Take nothing yet. lifetime_ms: time after which the lock ends unless it is extended."""
         self._cache = cache
         self._key = key
         self._owner = owner
-        self._life_ms = life_ms
+        self._lifetime_ms = lifetime_ms
 
     async def take(self) -> bool:
         """Return whether this server has the lock now. Raises Unreachable."""
-        taken = await self._cache.one(Call("SET", (self._key,), (self._owner, "NX", "PX", self._life_ms)))
+        taken = await self._cache.one(Call("SET", (self._key,), (self._owner, "NX", "PX", self._lifetime_ms)))
         return taken is not None
 
     async def extend(self) -> None:
         """Begin the life of the lock again. Raises Unreachable, and LockLost if this server has it no more."""
         if not await self._is_held():
             raise LockLost("another server has taken the lock meanwhile")
-        await self._cache.one(Call("SET", (self._key,), (self._owner, "XX", "PX", self._life_ms)))
+        await self._cache.one(Call("SET", (self._key,), (self._owner, "XX", "PX", self._lifetime_ms)))
 
     async def release(self) -> None:
         """End the lock if this server has it. Raises Unreachable."""

@@ -27,7 +27,7 @@ class ClusterReport:
     primary_epochs: Mapping[str, int] = field(default_factory=dict)
 
 
-async def _report_nothing() -> ClusterReport:
+async def _report_all_slots() -> ClusterReport:
     return ClusterReport()
 
 
@@ -42,7 +42,7 @@ class RedisIdentity:
         node: Its node id in a cluster.
         config_epoch: Its configuration epoch in a cluster. It grows when a replica takes over after a vote.
         has_loaded_data: It may have data from a primary that it followed, or from a file.
-        report: Asks the cluster about this node. Raises RedisError, OSError.
+        read_report: Asks the cluster about this node. Raises RedisError, OSError.
     """
 
     run: str
@@ -50,7 +50,7 @@ class RedisIdentity:
     node: str = ""
     config_epoch: int = 0
     has_loaded_data: bool = False
-    report: Callable[[], Awaitable[ClusterReport]] = _report_nothing
+    read_report: Callable[[], Awaitable[ClusterReport]] = _report_all_slots
 
 
 Admit = Callable[[RedisIdentity], Awaitable[None]]
@@ -58,7 +58,7 @@ Admit = Callable[[RedisIdentity], Awaitable[None]]
 
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 _IS_PRIMARY = re.compile(rb"^role:master", re.MULTILINE)
-_FOLLOWED_NONE = re.compile(rb"^master_replid2:0+\s", re.MULTILINE)
+_NO_SECOND_REPLICATION_ID = re.compile(rb"^master_replid2:0+\s", re.MULTILINE)
 """A replica that takes over has a second replication id, for an hour at least (`repl-backlog-ttl`)."""
 
 _LOADED_NOTHING = re.compile(rb"^rdb_last_load_keys_loaded:0\s", re.MULTILINE)
@@ -77,7 +77,7 @@ class ConnectionAdmission:
         self._loaded_into: set[str] = set()
         """Run ids of the nodes of a cluster that have loaded the scripts."""
 
-    async def check(self, connection: AbstractConnection, report: Callable[[], Awaitable[ClusterReport]]) -> str:
+    async def check(self, connection: AbstractConnection, read_report: Callable[[], Awaitable[ClusterReport]]) -> str:
         """Return the id of the shard that a connection leads to; "" if it is not a cluster.
 
         Raises RedisError, OSError, StoreError. Refuses replicas, whose run id is not that of the primary.
@@ -96,8 +96,8 @@ class ConnectionAdmission:
             shard, node = await _read_shard(connection), await _read_node(connection)
             epoch = await _read_config_epoch(connection)
             # If a line is missing, it is not known.
-            has_loaded_data = not (_FOLLOWED_NONE.search(info) and _LOADED_NOTHING.search(info))
-            identity = RedisIdentity(identity.run, shard, node, epoch, has_loaded_data, report)
+            has_loaded_data = not (_NO_SECOND_REPLICATION_ID.search(info) and _LOADED_NOTHING.search(info))
+            identity = RedisIdentity(identity.run, shard, node, epoch, has_loaded_data, read_report)
             await self._load_scripts(connection, identity.run)
         if self.admit is not None:
             await self.admit(identity)

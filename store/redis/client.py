@@ -155,13 +155,13 @@ class RedisClient:
 
     def _connect(self, url: str) -> RedisNode:
         async def admit(connection: AbstractConnection) -> None:
-            node.shard = await self.admission.check(connection, partial(self._report, node))
+            node.shard = await self.admission.check(connection, partial(self._read_report, node))
 
         node = RedisNode(url, self._encode, admit)
         return node
 
-    async def _report(self, node: RedisNode) -> ClusterReport:
-        return await self._redis.report(node) if isinstance(self._redis, ClusterNodes) else ClusterReport()
+    async def _read_report(self, node: RedisNode) -> ClusterReport:
+        return await self._redis.read_report(node) if isinstance(self._redis, ClusterNodes) else ClusterReport()
 
     def _encode(self, calls: Sequence[Call]) -> bytes:
         """Return the calls in the Redis protocol. Raises FormerGeneration if a key belongs to a former generation."""

@@ -11,7 +11,7 @@ from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox.outbox_store import OutboxStore
-from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, Refusal, ReservationReason, SlowModeWait
 from store.redis.single_flight import retry_until_true
 from store.threads.thread_store import ThreadStore
 
@@ -38,7 +38,7 @@ class ReplyPlaces:
         self._clock = clock
 
     async def reserve(
-        self, message: Message, parent: Message | None, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
+        self, message: Message, parent: Message | None, reason: ReservationReason = ReservationReason.NEW_MESSAGE
     ) -> ReplyPlace:
         """Reserve a place for a reply, with the change of the followers that it causes, and for its copy if it has one.
 
@@ -48,7 +48,7 @@ class ReplyPlaces:
         Args:
             message: The reply, without a place.
             parent: The parent message; None: the thread exists already.
-            place_for: Which message it is. Rights in a channel are judged in all cases.
+            reason: Which message it is. Rights in a channel are judged in all cases.
 
         Returns:
             The reply with its place, or why it has none. SendingRefusal.NOT_VISIBLE: the thread or its parent
@@ -58,20 +58,20 @@ class ReplyPlaces:
 
         async def attempt() -> bool:
             nonlocal place
-            place = await self._try_to_reserve(message, parent, place_for)
+            place = await self._try_to_reserve(message, parent, reason)
             return place is not Refusal.BUSY
 
         await retry_until_true(attempt, "a change of the thread or its group is not stored yet; please try again")
         return place
 
-    async def _try_to_reserve(self, message: Message, parent: Message | None, place_for: PlaceFor) -> ReplyPlace:
+    async def _try_to_reserve(self, message: Message, parent: Message | None, reason: ReservationReason) -> ReplyPlace:
         by_parent_sender = parent is not None and parent.sender == message.sender
         at_least = 0
         for _ in range(_ATTEMPTS):
-            terms = await self._find_terms(message, parent, at_least, place_for)
+            terms = await self._find_terms(message, parent, at_least, reason)
             if isinstance(terms, SendingRefusal):
                 return terms
-            place = await self._outbox.reserve_reply(message, terms, place_for, by_parent_sender=by_parent_sender)
+            place = await self._outbox.reserve_reply(message, terms, reason, by_parent_sender=by_parent_sender)
             if isinstance(place, OutdatedRights):
                 at_least = place.version
             elif place is not Refusal.NOT_LOADED:
@@ -84,17 +84,17 @@ class ReplyPlaces:
         return Refusal.NOT_LOADED
 
     async def _find_terms(
-        self, message: Message, parent: Message | None, at_least: int, place_for: PlaceFor
+        self, message: Message, parent: Message | None, at_least: int, reason: ReservationReason
     ) -> ChannelTerms | SendingRefusal | None:
         """Return the terms in a thread of a channel; None in other threads."""
         thread = parse_thread(message.conversation)
         assert thread is not None
         if kind_of(thread.parent) is not ConversationKind.CHANNEL:
             return None
-        if place_for.was_judged and not message.kind.countable:
+        if reason.rights_were_checked and not message.kind.countable:
             return ChannelTerms()
         # A displaced reply has a copy already.
-        has_new_copy = message.is_broadcast and not place_for.was_judged
+        has_new_copy = message.is_broadcast and not reason.rights_were_checked
         terms = await self._rights.find_terms(message._replace(is_broadcast=has_new_copy), at_least, parent)
         if isinstance(terms, ChannelTerms) and not has_new_copy:
             return replace(terms, slow_mode_ms=0)

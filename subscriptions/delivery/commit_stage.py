@@ -19,7 +19,7 @@ from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.commit_store import without_flag
 from store.messages.idempotency_claims import Claim
 from store.messages.message import CommittedMessage, Message, ReservedMessage
-from store.messages.outbox.places import PlaceFor, Refusal, SlowModeWait
+from store.messages.outbox.places import Refusal, ReservationReason, SlowModeWait
 from store.redis.request_scope import RequestScope
 from store.sessions.changes import INVALIDATE
 from store.store import Store
@@ -38,18 +38,18 @@ _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
 
 
-async def reserve_later_place(
-    store: Store, message: Message, place_for: PlaceFor
+async def reserve_place(
+    store: Store, message: Message, reason: ReservationReason
 ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
     """Reserve a place for a message that is not new. Return why it gets none: its rights have ended, for example."""
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
-            return await store.channel_places.reserve(message, place_for)
+            return await store.channel_places.reserve(message, reason)
         case ConversationKind.THREAD:
-            return await store.reply_places.reserve(message, None, place_for)
+            return await store.reply_places.reserve(message, None, reason)
         case _:
             await store.conversations.load((message.conversation,), with_members=True)
-            return await store.outbox.reserve(message, place_for)
+            return await store.outbox.reserve(message, reason)
 
 
 class CommitStage:
@@ -256,7 +256,7 @@ class CommitStage:
                     # The followers may differ, whatever the newest seq is. A load would apply the change again.
                     await store.cache.one(store.outbox.clear_call(old))
                     await store.conversations.drop(conversation)
-                reserved = await reserve_later_place(store, message_without_place, PlaceFor.DISPLACED_MESSAGE)
+                reserved = await reserve_place(store, message_without_place, ReservationReason.DISPLACED_MESSAGE)
             if not isinstance(reserved, ReservedMessage):
                 if reserved is not Refusal.NOT_LOADED:
                     # The group has ended, or the sender may no longer write this: no server should try again.

@@ -19,13 +19,13 @@ from store.base.tasks import end_tasks
 from store.channels.channel_mentions import has_mentions
 from store.messages.copy_store import make_copy, with_reactions_row
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.places import PlaceFor, Refusal
+from store.messages.outbox.places import Refusal, ReservationReason
 from store.redis.request_scope import RequestScope, discard_request_cache
 from store.redis.single_flight import retry_until_true
 from store.store import Store
 from subscriptions.delivery.batch_window import BatchWindow
 from subscriptions.delivery.coalescing.thread_events import ThreadEvents
-from subscriptions.delivery.commit_stage import CommitStage, reserve_later_place
+from subscriptions.delivery.commit_stage import CommitStage, reserve_place
 from subscriptions.delivery.fanout_publisher import FanoutPublisher
 from subscriptions.delivery.fanout_stage import FanoutStage
 from subscriptions.delivery.in_flight_messages import InFlightMessage, InFlightMessages, Sent
@@ -157,7 +157,7 @@ class MessageDelivery:
         if reply.is_recalled or await self._store.copies.find(reply) is not None:
             return
         with RequestScope():
-            place = await reserve_later_place(self._store, make_copy(reply), PlaceFor.MISSING_COPY)
+            place = await reserve_place(self._store, make_copy(reply), ReservationReason.MISSING_COPY)
             if isinstance(place, ReservedMessage):
                 await self.send(place)
             elif place is Refusal.ALREADY_RESERVED:

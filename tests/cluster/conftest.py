@@ -21,7 +21,7 @@ def cluster() -> Iterator[OwnCluster]:
 
 
 @pytest.fixture
-def patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_redis_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls wait for a slow node as long as a busy machine needs. In operation they wait for 5 s."""
     for module in ("store.redis.node", "store.redis.cluster.nodes"):
         monkeypatch.setattr(f"{module}.TIMEOUT_SECONDS", REDIS_TIMEOUT_SECONDS)

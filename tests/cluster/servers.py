@@ -26,18 +26,18 @@ async def servers(settings: Settings, mongo: MongoClient[Json], count: int) -> A
         yield apis
 
 
-async def until_recovered(apis: list[Api], at_least: int) -> None:
+async def until_recovered(apis: list[Api], min_generation: int) -> None:
     """Wait until the recovery from a loss has ended: all shards are back, and all servers know the newest generation.
 
     A connection can begin a generation before a server has noted the loss, with the epoch of that generation.
 
-    at_least: The smallest number that it can have.
+    min_generation: The smallest number that the newest generation may have.
     """
     async with asyncio.timeout(60):
         while True:
             stores = [api.services.app.store for api in apis]
             row = await stores[0].mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
             numbers = {row.get("gen"), row.get("egen"), *(store.deployment.generations.number for store in stores)}
-            if len(numbers) == 1 and row["gen"] >= at_least and not row.keys() & {"apart", "mend"}:
+            if len(numbers) == 1 and row["gen"] >= min_generation and not row.keys() & {"apart", "mend"}:
                 return
             await asyncio.sleep(0.05)

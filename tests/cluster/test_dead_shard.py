@@ -58,7 +58,7 @@ async def _is_ready(api: Api) -> bool:
     return not any((await api.services.check()).values())
 
 
-@pytest.mark.usefixtures("patient_redis")
+@pytest.mark.usefixtures("long_redis_timeouts")
 async def test_a_dead_shard_affects_only_its_users_and_conversations(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,7 @@ async def test_a_dead_shard_affects_only_its_users_and_conversations(
         await until_apart(one, is_apart=False)
         await traffic.goes_on(3)
         await traffic.stop()
-        await until_recovered([one, two], at_least=2)
+        await until_recovered([one, two], min_generation=2)
         assert one.services.app.store.deployment.generations.number == 2
         for stream in (*streams, lost):
             for api in (one, two):
@@ -165,7 +165,7 @@ async def test_stale_caches_of_a_dead_shard_are_discarded_once_and_only_there(
         assert generations.number == 2
 
         cluster.primaries[0].start()
-        await until_recovered([one], at_least=3)
+        await until_recovered([one], min_generation=3)
         await wait_for(lambda: not stale._overflowed_slots)
         for slot in (SLOTS // 3 + 1, SLOTS - 1):
             assert generations._slots.of(slot) <= 2

@@ -47,7 +47,7 @@ def settings(settings_with: Callable[..., Settings], cluster: OwnCluster) -> Set
     return settings_with(redis_url=cluster.url)
 
 
-@pytest.mark.usefixtures("patient_redis")
+@pytest.mark.usefixtures("long_redis_timeouts")
 @pytest.mark.parametrize("by_vote", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_a_failover_of_one_shard_leaves_the_others_alone(
     cluster: OwnCluster,
@@ -89,7 +89,7 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         taken_over = time.monotonic() - began
         await traffic.goes_on(3)
         answered = time.monotonic() - began
-        await until_recovered([one, two], at_least=2)
+        await until_recovered([one, two], min_generation=2)
         right = time.monotonic() - began
         await traffic.goes_on(3)
         await traffic.stop()
@@ -127,7 +127,7 @@ async def test_a_failover_of_one_shard_leaves_the_others_alone(
         )
 
 
-@pytest.mark.usefixtures("patient_redis")
+@pytest.mark.usefixtures("long_redis_timeouts")
 async def test_slots_that_move_around_a_failover_show_no_old_data(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -199,7 +199,7 @@ def _offset(cluster: OwnCluster, shard: int) -> int:
     return int(cluster.primaries[shard].client.info("replication")["master_repl_offset"])
 
 
-@pytest.mark.usefixtures("patient_redis")
+@pytest.mark.usefixtures("long_redis_timeouts")
 async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
@@ -226,7 +226,7 @@ async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
             while "errors" in (found := await api.run(receiver, "{ totalUnread }")):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert found["data"]["totalUnread"] == 1
-        await until_recovered([api], at_least=2)
+        await until_recovered([api], min_generation=2)
 
 
 async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
@@ -252,12 +252,12 @@ async def test_a_primary_that_was_paused_does_not_take_its_shard_back(
         async with servers(settings, _mongo_janitor, 1) as (three,):
             await traffic.goes_on(5)
             await traffic.stop()
-            await until_recovered([one, two, three], at_least=2)
+            await until_recovered([one, two, three], min_generation=2)
             for api in (one, two, three):
                 await check_stored(api, stream)
 
 
-@pytest.mark.usefixtures("patient_redis")
+@pytest.mark.usefixtures("long_redis_timeouts")
 async def test_an_unanswered_send_is_repeated_without_a_second_message(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json], monkeypatch: pytest.MonkeyPatch
 ) -> None:

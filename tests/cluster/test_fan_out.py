@@ -20,7 +20,7 @@ from tests.store.loading import load_calls, state_of
 from tests.user_ids import UNUSUAL_USER_IDS
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.usefixtures("patient_redis")
+pytestmark = pytest.mark.usefixtures("long_redis_timeouts")
 
 NOW = 1_900_000_000_000
 GROUP = ConversationId("g_1")

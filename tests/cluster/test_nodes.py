@@ -30,7 +30,7 @@ from tests.conftest import of_one_redis
 from tests.mailboxes import next_item
 from tests.waiting import TIMEOUT_SECONDS
 
-pytestmark = pytest.mark.usefixtures("patient_redis")
+pytestmark = pytest.mark.usefixtures("long_redis_timeouts")
 
 AT_ONCE_SECONDS = REDIS_TIMEOUT_SECONDS / 2
 """A call that waits for a node that does not answer takes longer."""
@@ -62,7 +62,7 @@ async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
 
     async def admit(redis: RedisIdentity) -> None:
         admitted.append(redis.shard)
-        report = await redis.report()
+        report = await redis.read_report()
         # Each node began in an epoch of its own.
         assert sorted(report.primary_epochs.values()) == [1, 2, 3]
         assert report.primary_epochs[redis.node] == redis.config_epoch

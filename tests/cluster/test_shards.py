@@ -48,10 +48,10 @@ def _shard(
 ) -> RedisIdentity:
     """Return a primary whose node id is "node of" with the name of its shard."""
 
-    async def report() -> ClusterReport:
+    async def read_report() -> ClusterReport:
         return ClusterReport(slots, primary_epochs or {})
 
-    return RedisIdentity(run, shard, f"node of {shard}", config_epoch, has_loaded_data, report)
+    return RedisIdentity(run, shard, f"node of {shard}", config_epoch, has_loaded_data, read_report)
 
 
 @pytest.fixture
@@ -179,13 +179,13 @@ async def test_primaries_of_the_first_generation_cost_no_further_reports(mongo: 
     """With 200 nodes a report asks all of them, and takes more than a second of CPU, while admissions wait."""
     reports = []
 
-    async def report(node: int) -> ClusterReport:
+    async def read_report(node: int) -> ClusterReport:
         reports.append(node)
         return ClusterReport(range(9), {f"node {number}": number for number in range(9)})
 
     generations = _generations(mongo, may_differ_by_slot=True)
     for node in range(9):
-        asking = partial(report, node)
+        asking = partial(read_report, node)
         await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", f"node {node}", node, True, asking))
     assert generations.number == 1
     assert reports == [0]
@@ -196,11 +196,11 @@ async def test_a_shard_that_a_server_of_the_last_release_adds_begins_no_generati
     generations = _generations(mongo)
     await generations.admit(_shard("run a", "first", range(9_000)))
 
-    async def report() -> ClusterReport:
+    async def read_report() -> ClusterReport:
         await mongo.update_one("deployment", {"_id": 1, "gen": 1}, {"$set": {"runs.second": "run b"}})
         return ClusterReport(range(9_000, SLOTS))
 
-    await generations.admit(RedisIdentity("run b", "second", "node of second", 2, True, report))
+    await generations.admit(RedisIdentity("run b", "second", "node of second", 2, True, read_report))
     assert generations.number == 1
 
 

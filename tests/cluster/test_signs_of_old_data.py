@@ -44,12 +44,12 @@ async def _identify(*lines: str) -> RedisIdentity:
     async def admit(redis: RedisIdentity) -> None:
         found.append(redis)
 
-    async def report() -> ClusterReport:
+    async def read_report() -> ClusterReport:
         return ClusterReport()
 
     admission = ConnectionAdmission((), is_cluster=True)
     admission.admit = admit
-    await admission.check(cast(AbstractConnection, _Connection(*lines)), report)
+    await admission.check(cast(AbstractConnection, _Connection(*lines)), read_report)
     return found[0]
 
 
@@ -92,5 +92,5 @@ async def test_the_epoch_of_a_primary_without_slots_is_not_noted() -> None:
     """It may become a replica, and CLUSTER FAILOVER TAKEOVER leaves it its epoch if that is the highest one."""
     url = parse_cluster_url("redis+cluster://127.0.0.1:1")
     assert url is not None
-    report = await ClusterNodes(url, lambda _: cast(RedisNode, _Member())).report(cast(RedisNode, _Member()))
+    report = await ClusterNodes(url, lambda _: cast(RedisNode, _Member())).read_report(cast(RedisNode, _Member()))
     assert report.primary_epochs == {"one": 1}

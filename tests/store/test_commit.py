@@ -6,7 +6,7 @@ import pytest
 
 from store.base.ids import ConversationId, MessageId, UserId, private_id
 from store.messages.message import CommittedMessage, Message, MessageKind, ReservedMessage
-from store.messages.outbox.places import PlaceFor
+from store.messages.outbox.places import ReservationReason
 from store.mongo.collections import CONVERSATIONS, SESSIONS, session_row_id
 from store.redis.cache import Call
 from store.store import Store
@@ -51,7 +51,7 @@ async def test_a_message_stored_again_keeps_its_commit_timestamp(store: Store, t
 async def test_a_stored_message_keeps_its_seq_when_given_another(store: Store, talk: ConversationId) -> None:
     first = await _reserved(store, talk)
     await _commit(store, first)
-    later = await store.outbox.reserve(first.message.with_place(0, 0), PlaceFor.DISPLACED_MESSAGE)
+    later = await store.outbox.reserve(first.message.with_place(0, 0), ReservationReason.DISPLACED_MESSAGE)
     assert isinstance(later, ReservedMessage) and later.message.seq == 2
     (durable,), again = await _commit(store, later, messages_first=True)
     assert (durable.reserved.message.seq, durable.reserved.message.n, again) == (1, 1, [])

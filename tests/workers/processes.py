@@ -35,7 +35,7 @@ async def serving_workers(
         await asyncio.to_thread(server.stop)
 
 
-def pick_successive_ports(count: int) -> int:
+def pick_consecutive_ports(count: int) -> int:
     """Return the first of some free ports that follow each other."""
     while True:
         first = ports.pick_free()

@@ -20,7 +20,7 @@ from tests.workers.processes import (
     complete_lines,
     is_running,
     log_lines,
-    pick_successive_ports,
+    pick_consecutive_ports,
     worker_pids,
 )
 
@@ -85,7 +85,7 @@ async def test_no_send_fails_and_no_event_is_missed_while_workers_are_replaced(
 
 
 async def test_a_replacement_serves_metrics_on_the_port_of_the_dead_worker(serve_workers: ServeWorkers) -> None:
-    port = pick_successive_ports(2)
+    port = pick_consecutive_ports(2)
     async with serve_workers(2, metrics_port=str(port)) as server, httpx.AsyncClient(timeout=PATIENCE) as client:
         taken = {line["port"] for line in log_lines(server, "metrics_served")}
         assert taken == {port, port + 1}
@@ -107,7 +107,7 @@ async def test_server_processes_shut_down_when_their_supervisor_is_killed(serve_
 
 
 async def test_a_rolling_restart_logs_no_error_and_lines_name_their_process(serve_workers: ServeWorkers) -> None:
-    async with serve_workers(2, metrics_port=str(pick_successive_ports(2))) as server:
+    async with serve_workers(2, metrics_port=str(pick_consecutive_ports(2))) as server:
         workers = worker_pids(server.pid)
         assert {line["pid"] for line in log_lines(server, "metrics_served")} == set(workers)
         # systemctl kill sends it to all processes.

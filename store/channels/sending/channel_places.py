@@ -8,7 +8,7 @@ from store.channels.sending.sending_rights import SendingRefusal, SendingRights
 from store.conversations.conversation_store import ConversationStore
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox.outbox_store import OutboxStore
-from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, Refusal, ReservationReason, SlowModeWait
 
 _ATTEMPTS = 10
 
@@ -26,7 +26,7 @@ class ChannelPlaces:
         return ChannelPlaces(self._conversations, outbox, self._rights)
 
     async def reserve(
-        self, message: Message, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
+        self, message: Message, reason: ReservationReason = ReservationReason.NEW_MESSAGE
     ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
         """Reserve a place for a message.
 
@@ -35,7 +35,7 @@ class ChannelPlaces:
 
         Args:
             message: The message, without a place.
-            place_for: Which message it is. Rights are judged in all cases: no message takes a place under rights that
+            reason: Which message it is. Rights are judged in all cases: no message takes a place under rights that
                 have ended. Slow mode is only for new messages.
 
         Returns:
@@ -43,10 +43,10 @@ class ChannelPlaces:
         """
         channel, at_least = message.conversation, 0
         for _ in range(_ATTEMPTS):
-            terms = await self._find_terms(message, at_least, place_for)
+            terms = await self._find_terms(message, at_least, reason)
             if isinstance(terms, SendingRefusal):
                 return terms
-            place = await self._outbox.reserve_in_channel(message, terms, place_for)
+            place = await self._outbox.reserve_in_channel(message, terms, reason)
             if isinstance(place, OutdatedRights):
                 at_least = place.version
             elif not isinstance(place, Refusal) or place is Refusal.ALREADY_RESERVED:
@@ -55,9 +55,13 @@ class ChannelPlaces:
                 return SendingRefusal.NOT_VISIBLE
         return Refusal.NOT_LOADED
 
-    async def _find_terms(self, message: Message, at_least: int, place_for: PlaceFor) -> ChannelTerms | SendingRefusal:
-        if place_for.was_judged and not message.kind.countable:
+    async def _find_terms(
+        self, message: Message, at_least: int, reason: ReservationReason
+    ) -> ChannelTerms | SendingRefusal:
+        if reason.rights_were_checked and not message.kind.countable:
             # Announcements are written whatever has happened to the channel since.
             return ChannelTerms()
         terms = await self._rights.find_terms(message, at_least)
-        return replace(terms, slow_mode_ms=0) if place_for.was_judged and isinstance(terms, ChannelTerms) else terms
+        return (
+            replace(terms, slow_mode_ms=0) if reason.rights_were_checked and isinstance(terms, ChannelTerms) else terms
+        )

@@ -15,7 +15,14 @@ from store.conversations.group_change import ProposedChange, group_change_from
 from store.messages.copy_store import make_copy
 from store.messages.message import Message, ReservedMessage
 from store.messages.outbox.outbox_entries import OutboxField, entry_values, reserved_message_from
-from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor, Refusal, SlowModeWait, ThreadTerms
+from store.messages.outbox.places import (
+    ChannelTerms,
+    OutdatedRights,
+    Refusal,
+    ReservationReason,
+    SlowModeWait,
+    ThreadTerms,
+)
 from store.messages.revision_store import Revision, revision_from
 from store.messages.thread_notes import ThreadNote, thread_note_from
 from store.redis.cache import Cache, Call
@@ -40,7 +47,7 @@ class OutboxStore:
         self._logged: set[str] = set()
 
     async def reserve(
-        self, message: Message, place_for: PlaceFor = PlaceFor.NEW_MESSAGE, *, by_moderator: bool = False
+        self, message: Message, reason: ReservationReason = ReservationReason.NEW_MESSAGE, *, by_moderator: bool = False
     ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
@@ -49,37 +56,37 @@ class OutboxStore:
 
         Args:
             message: The message, without a place.
-            place_for: Which message it is.
+            reason: Which message it is.
             by_moderator: Refuse senders that are neither owner nor admin.
         """
-        flags = (int(by_moderator), int(place_for.was_judged))
-        answer = await self._reserve(message, self._keys_of(message, place_for), flags, message.mentions)
+        flags = (int(by_moderator), int(reason.rights_were_checked))
+        answer = await self._reserve(message, self._keys_of(message, reason), flags, message.mentions)
         return answer if isinstance(answer, ReservedMessage) else Refusal(answer[0].decode())
 
     async def reserve_in_channel(
-        self, message: Message, terms: ChannelTerms, place_for: PlaceFor = PlaceFor.NEW_MESSAGE
+        self, message: Message, terms: ChannelTerms, reason: ReservationReason = ReservationReason.NEW_MESSAGE
     ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
         """Like `reserve`, in a channel. Refuses the message if rights have changed since they were judged.
 
         Args:
             message: The message, without a place.
             terms: The terms under which it gets a place.
-            place_for: Which message it is.
+            reason: Which message it is.
         """
         message = _under(terms, message)
         judged_version = "" if terms.judged_version is None else terms.judged_version
-        keys = self._keys_of(message, place_for)
+        keys = self._keys_of(message, reason)
         if terms.slow_mode_ms:
             keys = (*keys, self._keys.last_sent(message.conversation, message.sender))
         specific = (judged_version, terms.slow_mode_ms, self._clock.now_ms())
-        answer = await self._reserve(message, keys, (0, int(place_for.was_judged)), specific)
+        answer = await self._reserve(message, keys, (0, int(reason.rights_were_checked)), specific)
         return _in_channel(answer, terms)
 
     async def reserve_reply(
         self,
         message: Message,
         terms: ChannelTerms | None,
-        place_for: PlaceFor = PlaceFor.NEW_MESSAGE,
+        reason: ReservationReason = ReservationReason.NEW_MESSAGE,
         *,
         by_parent_sender: bool = False,
     ) -> ReservedMessage | Refusal | OutdatedRights | SlowModeWait:
@@ -90,7 +97,7 @@ class OutboxStore:
         Args:
             message: The message, without a place.
             terms: In a thread of a channel, the terms under which the message gets a place.
-            place_for: Which message it is. With a displaced reply its copy gets no place: it has one.
+            reason: Which message it is. With a displaced reply its copy gets no place: it has one.
             by_parent_sender: The sender of the parent message writes, also while the thread is locked.
         """
         thread = parse_thread(message.conversation)
@@ -98,13 +105,13 @@ class OutboxStore:
         message = _under(terms, message) if terms is not None else message
         own, parent = self._keys.conversation(message.conversation), self._keys.conversation(thread.parent)
         keys = (*own, *parent)
-        if place_for.allows_one_place(message):
+        if reason.is_limited_to_one_place(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
-        copy = make_copy(message) if message.is_broadcast and not place_for.was_judged else None
+        copy = make_copy(message) if message.is_broadcast and not reason.rights_were_checked else None
         slow_mode_ms = terms.slow_mode_ms if terms is not None and copy is not None else 0
         if slow_mode_ms:
             keys = (*keys, self._keys.last_sent(thread.parent, message.sender))
-        flags = (int(message.mentions_all), int(place_for.was_judged))
+        flags = (int(message.mentions_all), int(reason.rights_were_checked))
         specific = (
             terms.judged_version if terms is not None and terms.judged_version is not None else "",
             int(by_parent_sender or (terms is not None and terms.may_manage_threads)),
@@ -118,9 +125,9 @@ class OutboxStore:
         answer = await self._reserve(message, keys, flags, specific, "reserve_reply")
         return _in_channel(answer, terms or ChannelTerms())
 
-    def _keys_of(self, message: Message, place_for: PlaceFor) -> tuple[str, ...]:
+    def _keys_of(self, message: Message, reason: ReservationReason) -> tuple[str, ...]:
         keys = self._keys.conversation(message.conversation)
-        if place_for.allows_one_place(message):
+        if reason.is_limited_to_one_place(message):
             keys = (*keys, self._keys.reservation(message.conversation, message.id))
         return keys
 

@@ -10,7 +10,7 @@ from store.content_rules.content_flag import ContentFlag
 from store.messages.message import Message
 
 
-class PlaceFor(Enum):
+class ReservationReason(Enum):
     """Which message gets a place."""
 
     NEW_MESSAGE = auto()
@@ -22,18 +22,18 @@ class PlaceFor(Enum):
     """A SYSTEM message about a change that is stored. Several servers may send it at once."""
 
     @property
-    def was_judged(self) -> bool:
+    def rights_were_checked(self) -> bool:
         """True if the rights to write the message were checked before, or if it needs none."""
-        return self is not PlaceFor.NEW_MESSAGE
+        return self is not ReservationReason.NEW_MESSAGE
 
-    def allows_one_place(self, message: Message) -> bool:
+    def is_limited_to_one_place(self, message: Message) -> bool:
         """Return whether the message is marked, so that it gets only one place within a minute."""
         match self:
-            case PlaceFor.NEW_MESSAGE:
+            case ReservationReason.NEW_MESSAGE:
                 return message.key is not None
-            case PlaceFor.DISPLACED_MESSAGE:
+            case ReservationReason.DISPLACED_MESSAGE:
                 return False
-            case PlaceFor.MISSING_COPY | PlaceFor.ANNOUNCEMENT:
+            case ReservationReason.MISSING_COPY | ReservationReason.ANNOUNCEMENT:
                 return True
 
 

@@ -134,7 +134,7 @@ class ClusterNodes:
         self._failing.note_failure(address, is_silent=isinstance(failure, RedisTimeoutError))
         return failure
 
-    async def report(self, member: RedisNode) -> ClusterReport:
+    async def read_report(self, member: RedisNode) -> ClusterReport:
         """Return what all nodes that answer say about a node and its shard.
 
         The slots are those that the shard owns, those that it owned until less than a minute ago, and those that are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.base.errors import Unreachable
 from store.base.ids import ConversationKind, kind_of
 from store.messages.message import Message, ReservedMessage
-from store.messages.outbox.places import ChannelTerms, PlaceFor, Refusal
+from store.messages.outbox.places import ChannelTerms, Refusal, ReservationReason
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 
@@ -41,8 +41,8 @@ async def _reserve(store: Store, message: Message) -> object:
     """Reserve a place. Rights are not checked: users may have left meanwhile."""
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
-            return await store.outbox.reserve_in_channel(message, ChannelTerms(), PlaceFor.ANNOUNCEMENT)
+            return await store.outbox.reserve_in_channel(message, ChannelTerms(), ReservationReason.ANNOUNCEMENT)
         case ConversationKind.THREAD:
-            return await store.reply_places.reserve(message, None, PlaceFor.ANNOUNCEMENT)
+            return await store.reply_places.reserve(message, None, ReservationReason.ANNOUNCEMENT)
         case _:
-            return await store.outbox.reserve(message, PlaceFor.ANNOUNCEMENT)
+            return await store.outbox.reserve(message, ReservationReason.ANNOUNCEMENT)

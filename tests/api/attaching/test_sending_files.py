@@ -10,8 +10,8 @@ from store.files.file import FileState
 from store.files.file_store import UNUSED_MS
 from store.files.message_files import ClaimedFiles
 from store.messages.message import ReservedMessage
-from store.messages.outbox.places import PlaceFor
-from subscriptions.delivery.commit_stage import reserve_later_place
+from store.messages.outbox.places import ReservationReason
+from subscriptions.delivery.commit_stage import reserve_place
 from tests.api.attaching.files import (
     UNUSABLE,
     add_file,
@@ -275,6 +275,8 @@ async def test_no_second_place_is_given_without_the_permission(api: Api, place: 
     assert isinstance(claimed, ClaimedFiles)
     with_files = message._replace(attachments=claimed.attachments)
     await overwrite(api, sample.owner, channel=sample.general, user=sample.member, deny=["ATTACH_FILES"])
-    assert await reserve_later_place(store, with_files, PlaceFor.DISPLACED_MESSAGE) is SendingRefusal.NEEDS_ATTACH_FILES
-    assert isinstance(await reserve_later_place(store, message, PlaceFor.DISPLACED_MESSAGE), ReservedMessage)
+    assert (
+        await reserve_place(store, with_files, ReservationReason.DISPLACED_MESSAGE) is SendingRefusal.NEEDS_ATTACH_FILES
+    )
+    assert isinstance(await reserve_place(store, message, ReservationReason.DISPLACED_MESSAGE), ReservedMessage)
     await sweep(api)

@@ -10,7 +10,7 @@ from store.base.ids import PARTITIONS, MessageId, UserId
 from store.channels.sending.sending_rights import SendingRefusal
 from store.conversations.conversation_fields import ConversationField, HeadField
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox.places import ChannelTerms, OutdatedRights, PlaceFor
+from store.messages.outbox.places import ChannelTerms, OutdatedRights, ReservationReason
 from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, gather_all
@@ -45,7 +45,7 @@ async def test_no_second_place_is_given_under_rights_that_have_ended(api: Api, w
     places = workspace.store.channel_places
 
     async def reserve_again(**fields: Any) -> object:
-        place = await places.reserve(make_message(workspace)._replace(**fields), PlaceFor.DISPLACED_MESSAGE)
+        place = await places.reserve(make_message(workspace)._replace(**fields), ReservationReason.DISPLACED_MESSAGE)
         return None if isinstance(place, ReservedMessage) else place
 
     moderator, mentioned = UserId(workspace.moderator), {"mentions": (UserId(workspace.other),)}

@@ -24,16 +24,16 @@ RunAdmin = Callable[..., Awaitable[tuple[int, str, str]]]
 Show = Callable[..., Awaitable[Json]]
 
 
-class OutputOfThread(io.StringIO):
+class ThreadOutput(io.StringIO):
     """Keeps what the present thread prints. The server of the test runs in another one, and may log a warning."""
 
-    def __init__(self, of_others: TextIO) -> None:
+    def __init__(self, other_output: TextIO) -> None:
         super().__init__()
         self._thread = threading.get_ident()
-        self._of_others = of_others
+        self._other_output = other_output
 
     def write(self, text: str) -> int:
-        return super().write(text) if threading.get_ident() == self._thread else self._of_others.write(text)
+        return super().write(text) if threading.get_ident() == self._thread else self._other_output.write(text)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def run_admin(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> RunAdmin:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["confab", "admin", *arguments])
-        out, err = OutputOfThread(sys.stdout), OutputOfThread(sys.stderr)
+        out, err = ThreadOutput(sys.stdout), ThreadOutput(sys.stderr)
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as caught:
             cli.main()
         assert isinstance(caught.value.code, int)

@@ -9,7 +9,7 @@ import pytest
 from store.base.ids import PARTITIONS, MessageId, UserId
 from store.channels.sending.sending_rights import SendingRefusal
 from store.messages.message import Message, MessageKind, ReservedMessage
-from store.messages.outbox.places import PlaceFor
+from store.messages.outbox.places import ReservationReason
 from store.mongo.collections import SESSIONS
 from tests.api.channels.channel_subscriber import live
 from tests.api.client import Api
@@ -52,9 +52,9 @@ async def test_a_message_of_a_dead_server_is_delivered_by_another_one(
 async def test_no_second_place_is_given_after_the_webhook_was_deleted(hooks: Hooks, workspace: SampleChannels) -> None:
     hook = await hooks.create(workspace.admin, workspace.general)
     places, message = workspace.store.channel_places, make_message(workspace, hook)
-    assert isinstance(await places.reserve(message, PlaceFor.DISPLACED_MESSAGE), ReservedMessage)
+    assert isinstance(await places.reserve(message, ReservationReason.DISPLACED_MESSAGE), ReservedMessage)
     await delete(hooks, workspace.admin, hook)
-    assert await places.reserve(message, PlaceFor.DISPLACED_MESSAGE) is SendingRefusal.NO_WEBHOOK
+    assert await places.reserve(message, ReservationReason.DISPLACED_MESSAGE) is SendingRefusal.NO_WEBHOOK
     await hooks.api.services.housekeeper.sweep(range(PARTITIONS), 0)
 
 
