@@ -245,9 +245,9 @@ class SharedClocks:
             )
 
     async def end_epoch(self, owner: str) -> None:
-        """Let a clock begin a new epoch, as after its loss: all subscriptions to it get a reset within seconds.
+        """Make a clock begin a new epoch, because its log may lack events. Raises Unreachable.
 
-        Called if events may be missing in its log. Raises Unreachable.
+        All subscriptions to the clock get a reset within seconds, as after a loss of Redis.
         """
         await self._cache.one(Call("HDEL", self._keys.clock(owner), ("epoch",)))
 

@@ -117,9 +117,9 @@ class Deployment:
         return self.redis_was_lost_since(self._clock.now_ms() - _RECENTLY_LOST_MS) or not self._cache.is_shared
 
     def redis_was_lost_since(self, at_ms: int) -> bool:
-        """Return whether Redis has lost contents since a time (ms).
+        """Return whether Redis lost contents at or after a time (ms).
 
-        Also if a new connection has shown a loss, and `check_redis` has not been called since.
+        Also returns True if a new connection has shown a loss that `check_redis` has not noted yet.
         """
         return self.redis_lost_at_ms >= at_ms or self.generations.number != self.epoch_generation
 

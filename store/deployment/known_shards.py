@@ -17,34 +17,34 @@ def shard_fields(redis: RedisIdentity) -> dict[str, str | int]:
 
 
 def run_id_condition(row: Mapping[str, Any], redis: RedisIdentity) -> dict[str, Any]:
-    """Return the condition of a query that the row has the same run id for a shard as before."""
+    """Return a query condition: the row still has the run id of this shard that it had when it was read."""
     return {f"runs.{redis.shard}": row.get("runs", {}).get(redis.shard, {"$exists": False})}
 
 
-async def fields_of_new_generation(row: Mapping[str, Any], run: str, first: RedisIdentity | None) -> dict[str, Any]:
-    """Return the fields that the row gets with a generation of all slots.
+async def fields_of_new_generation(row: Mapping[str, Any], run: str, admitted: RedisIdentity | None) -> dict[str, Any]:
+    """Return the fields about shards for the row of a new generation of all slots. Raises RedisError, OSError.
 
-    The shards of a cluster stay known. Otherwise they would look like shards that may have old data. Raises RedisError,
-    OSError.
+    If the deployment stays on the cluster, the row keeps its shards. Without them, these shards would be unknown and
+    could begin further generations.
 
     Args:
-        row: The row before.
+        row: The row of the generation before.
         run: The run id of the new generation.
-        first: The primary of the cluster with which the generation begins, if there is one.
+        admitted: The primary whose admission begins the generation; None if no admission does.
     """
     if run == CLUSTER and row.get("run") == CLUSTER:
-        return dict(shard_fields(first)) if first is not None else {}
-    if first is None:
+        return dict(shard_fields(admitted)) if admitted is not None else {}
+    if admitted is None:
         return {"runs": {}, "epochs": {}}
-    primaries = dict((await first.read_report()).primary_epochs)
-    return {"runs": {first.shard: first.run}, "epochs": {first.shard: first.config_epoch}, "first": primaries}
+    runs, epochs = {admitted.shard: admitted.run}, {admitted.shard: admitted.config_epoch}
+    return {"runs": runs, "epochs": epochs, "first": dict((await admitted.read_report()).primary_epochs)}
 
 
 def may_have_old_data(row: Mapping[str, Any], redis: RedisIdentity) -> bool:
     """Return whether an unknown shard may have data of the present generations that is older than MongoDB's.
 
-    It has none if its primary has loaded no data, as in a shard that joins the cluster. It has none either if the node
-    was a primary with slots when the first generation began, and has the same configuration epoch: it did not follow
-    another node meanwhile.
+    Two kinds of primaries have no such data: one that has loaded no data, for example in a shard that joins the
+    cluster; and one that has had the same configuration epoch since the first generation in the cluster began. Such a
+    primary had slots then, and has not followed another node since.
     """
     return redis.has_loaded_data and row.get("first", {}).get(redis.node) != redis.config_epoch

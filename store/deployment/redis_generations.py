@@ -18,7 +18,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
     runs   run ids of a cluster's primaries, by shard id
     epochs their configuration epochs, by shard id
-    first  configuration epochs of the primaries with slots when the cluster's first generation began, by node id
+    first  configuration epochs of the primaries with slots when the servers began to use the cluster, by node id
     begun  when the newest generation began
     since  when the last generation of all slots began
     seen   when a server last reached that Redis, or a part of the cluster
@@ -130,8 +130,7 @@ class Generations:
         self.noted_epoch: str | None = None
         """The epoch of Redis that the row had when it was last checked."""
         self.lost_notes = LostNotes()
-        """Messages and changes that have no notes, because Redis or a shard was away. They are checked when it is back.
-        """
+        """Times of messages and changes whose notes are lost, because Redis or a shard was away."""
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
         """Called with the deployment's row whenever `check` has read it."""
         self.may_differ_by_slot: Callable[[], Awaitable[bool]] = _always
@@ -141,8 +140,8 @@ class Generations:
     async def admit(self, redis: RedisIdentity) -> None:
         """Determine the generation in which a Redis is used.
 
-        If a known shard has another run id, a generation begins for its slots. So it does for an unknown shard whose
-        primary may have old data: it can be a shard that is known under another id. Raises Unreachable if MongoDB does
+        If a known shard has another run id, a generation begins for its slots. The same happens if an
+        unknown shard may have old data: it may be a known shard under another id. Raises Unreachable if MongoDB does
         not answer, and RedisConnectionError for a primary of a shard in which another one has taken over.
         """
         if redis.shard:
@@ -242,8 +241,8 @@ class Generations:
         """Write when Redis, and all of its shards, were reached, if no server has done so in the last second.
 
         If a shard was away for all servers, the messages stored meanwhile have to be checked, even if the shard has
-        kept its contents: their effects on it, and their notes in it, are missing. So do those that this process stored
-        in the fallback after other servers had reached Redis again.
+        kept its contents: their effects on it, and their notes in it, are missing. The same
+        applies to messages that this process stored while it used the fallback and other servers used Redis again.
         """
         now, of_run = row["now"], {"_id": 1, "run": self._run}
         change: dict[str, Any] = {}
@@ -303,7 +302,7 @@ class Generations:
     def _follow(self, row: Mapping[str, Any]) -> None:
         """Use the generation of a row, and drop the connections to each Redis that was replaced.
 
-        All connections are dropped unless the generation is one of some slots of the same cluster.
+        All connections are dropped, unless the generation is only for some slots of the same cluster.
         """
         if (self._run, self.number) == (row.get("run"), row.get("gen")):
             return
@@ -346,16 +345,16 @@ class Generations:
             raise Unreachable("the deployment was not opened yet")
         return rows[0] | {"asked_at": asked_at}
 
-    async def _begin_after(self, row: dict[str, Any], run: str, first: RedisIdentity | None = None) -> bool:
+    async def _begin_after(self, row: dict[str, Any], run: str, admitted: RedisIdentity | None = None) -> bool:
         """Begin the generation after the row's. Returns false if another process was faster.
 
-        first: the primary of the cluster with which it begins, if there is one.
+        admitted: the primary of a cluster whose admission begins the generation, if an admission does.
         """
         unchanged = {name: row.get(name, {"$exists": False}) for name in ("gen", "seen")}
         if run != AWAY:
             del unchanged["seen"]
-        if first is not None:
-            unchanged |= known_shards.run_id_condition(row, first)
+        if admitted is not None:
+            unchanged |= known_shards.run_id_condition(row, admitted)
         change = {
             "gen": row.get("gen", 0) + 1,
             "slots": "$$REMOVE",
@@ -367,7 +366,7 @@ class Generations:
             # Keeps the time when Redis was last seen through a generation without Redis.
             "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
         }
-        shards = await known_shards.fields_of_new_generation(row, run, first)
+        shards = await known_shards.fields_of_new_generation(row, run, admitted)
         change |= {name: {"$literal": value} for name, value in shards.items()}
         return bool(await self._mongo.update_one(DEPLOYMENT, {"_id": 1} | unchanged, [{"$set": change}]))
 
@@ -390,7 +389,8 @@ class Generations:
         self._run, self.number = run, row["gen"]
         self.begun_ms = row.get("begun", row.get("since", 0))
         self._slots = SlotGenerations.from_row(row)
-        # Never later than it was, however late the answer came: what changed since then is remembered.
+        # Counted from before the question, so that a slow answer does not make this time too late. Stale caches that
+        # were added since this time are still remembered.
         self.began_at = row["asked_at"] - (row["now"] - row.get("since", 0)) / 1000
         self._cache.keys.enter(self.number, self._slots.by_slot(self.number))
 

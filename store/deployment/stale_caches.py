@@ -71,9 +71,9 @@ class StaleCaches:
         self._limit()
 
     def add_conversation(self, conversation: ConversationId) -> None:
-        """Remember a conversation that was changed, when not all of its members were shown the change.
+        """Remember a changed conversation if some of its members may not have received the change.
 
-        Without the deployment's Redis, notes for pushes, webhooks and the index are missing too.
+        If the fallback is used, the notes for pushes, webhooks and the index are lost too.
         """
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
@@ -196,7 +196,8 @@ class StaleCaches:
     ) -> dict[UserId, float]:
         """Drop the heads of conversations. Return their members, to be invalidated.
 
-        with_members: They may have missed events. In a workspace these are on its clock, which begins a new epoch.
+        with_members: Members may have missed events. In a workspace, events are on the workspace's clock, so that clock
+            begins a new epoch.
         """
         _keep_since(talks, self._oldest_relevant)
         members: dict[UserId, float] = {}

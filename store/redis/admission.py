@@ -16,11 +16,11 @@ from store.redis.keys import SLOTS
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """The answers of a cluster's nodes about one of them, and about the primaries.
+    """The state of a cluster: the slots of one node's shard, and the epochs of all primaries.
 
     Attributes:
-        slots: The slots of its shard: some too many, but none too few.
-        primary_epochs: The configuration epoch of each primary with slots, by node id, as the node knows them.
+        slots: The slots of the shard. May contain slots of other shards, but lacks none.
+        primary_epochs: The configuration epoch of each primary with slots, by node id, as that node reports them.
     """
 
     slots: Collection[int] = range(SLOTS)
@@ -37,12 +37,12 @@ class RedisIdentity:
 
     Attributes:
         run: Its run id, which each start of a process chooses at random.
-        shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere. A replica that lost its
-            primary soon after it had joined has another one.
+        shard: Its shard id in a cluster, common to a primary and its replicas; "" elsewhere. If a primary
+            dies soon after a replica has joined, the replica keeps a shard id of its own.
         node: Its node id in a cluster.
         config_epoch: Its configuration epoch in a cluster. It grows when a replica takes over after a vote.
-        has_loaded_data: It may have data from a primary that it followed, or from a file.
-        read_report: Asks the cluster about this node. Raises RedisError, OSError.
+        has_loaded_data: True if it may have data from a primary that it followed, or from a file.
+        read_report: Asks the nodes of the cluster for a report about this one. Raises RedisError, OSError.
     """
 
     run: str
@@ -59,10 +59,12 @@ Admit = Callable[[RedisIdentity], Awaitable[None]]
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 _IS_PRIMARY = re.compile(rb"^role:master", re.MULTILINE)
 _NO_SECOND_REPLICATION_ID = re.compile(rb"^master_replid2:0+\s", re.MULTILINE)
-"""A replica that takes over has a second replication id, for an hour at least (`repl-backlog-ttl`)."""
+"""Matches a node without a second replication id. A promoted replica has one for at least an hour
+(`repl-backlog-ttl`)."""
 
 _LOADED_NOTHING = re.compile(rb"^rdb_last_load_keys_loaded:0\s", re.MULTILINE)
-"""Keys that the node has read from a file, or has received when it began to follow a primary."""
+"""Matches a node that has read no keys from a file, and received none when it began to follow a primary."""
+
 _CONFIG_EPOCH = re.compile(rb"^cluster_my_epoch:(\d+)", re.MULTILINE)
 
 
@@ -95,7 +97,7 @@ class ConnectionAdmission:
                 raise RedisConnectionError("this node of the cluster is a replica")
             shard, node = await _read_shard(connection), await _read_node(connection)
             epoch = await _read_config_epoch(connection)
-            # If a line is missing, it is not known.
+            # A node whose INFO lacks one of these lines counts as one with loaded data.
             has_loaded_data = not (_NO_SECOND_REPLICATION_ID.search(info) and _LOADED_NOTHING.search(info))
             identity = RedisIdentity(identity.run, shard, node, epoch, has_loaded_data, read_report)
             await self._load_scripts(connection, identity.run)
@@ -132,7 +134,7 @@ async def _read_config_epoch(connection: AbstractConnection) -> int:
 async def _read_shard(connection: AbstractConnection) -> str:
     """Return the id that a primary and its replicas share.
 
-    Raises RedisConnectionError if there is none: a primary that was paused would look like its successor.
+    Raises RedisConnectionError if there is none: without it, a paused primary would look like its successor.
     """
     await connection.send_command("CLUSTER", "MYSHARDID")
     try:

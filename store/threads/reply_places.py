@@ -48,7 +48,8 @@ class ReplyPlaces:
         Args:
             message: The reply, without a place.
             parent: The parent message; None: the thread exists already.
-            reason: Which message it is. Rights in a channel are judged in all cases.
+            reason: The reason why the message gets a place. Rights in a channel are always judged, except for SYSTEM
+                messages that are not new.
 
         Returns:
             The reply with its place, or why it has none. SendingRefusal.NOT_VISIBLE: the thread or its parent
@@ -93,7 +94,7 @@ class ReplyPlaces:
             return None
         if reason.rights_were_checked and not message.kind.countable:
             return ChannelTerms()
-        # A displaced reply has a copy already.
+        # The copy of a displaced reply has its place already.
         has_new_copy = message.is_broadcast and not reason.rights_were_checked
         terms = await self._rights.find_terms(message._replace(is_broadcast=has_new_copy), at_least, parent)
         if isinstance(terms, ChannelTerms) and not has_new_copy:

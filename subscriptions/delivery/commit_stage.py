@@ -41,7 +41,7 @@ _RETRY_SECONDS = (0.05, 1.0)
 async def reserve_place(
     store: Store, message: Message, reason: ReservationReason
 ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
-    """Reserve a place for a message that is not new. Return why it gets none: its rights have ended, for example."""
+    """Reserve a place for a message that is not new. Return the refusal if it gets none."""
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
             return await store.channel_places.reserve(message, reason)

@@ -65,7 +65,7 @@ class LossRecovery:
         try:
             await self._recover(from_ms, epoch, lock)
         except LockLost:
-            # This server was paused, and another one recovers.
+            # This server was paused, and another one does the recovery now.
             return
         finally:
             await lock.release()

@@ -161,7 +161,7 @@ class MessageDelivery:
             if isinstance(place, ReservedMessage):
                 await self.send(place)
             elif place is Refusal.ALREADY_RESERVED:
-                # Another server sends it.
+                # Another server sends the copy.
                 await self.wait_until_delivered(reply)
             # The reply may have changed since the copy was made.
             found = await self._store.messages.find_in_conversation(reply.conversation, reply.id)

@@ -35,8 +35,9 @@ class ChannelPlaces:
 
         Args:
             message: The message, without a place.
-            reason: Which message it is. Rights are judged in all cases: no message takes a place under rights that
-                have ended. Slow mode is only for new messages.
+            reason: The reason why the message gets a place. Rights are always judged, so that no message gets a place
+                under rights that have ended, except for SYSTEM messages that are not new. Slow mode applies only to new
+                messages.
 
         Returns:
             The message with its place, or why it has none. Refusal.NOT_LOADED: rights change too often.

@@ -1,8 +1,8 @@
 -- Gives a message its seq and puts it into the outbox, if its sender may write here. Messages that are not countable
 -- are written by services, which need not be members.
--- KEYS: for a message that may get one place only also a mark that it has one, so that it gets no second one;
+-- KEYS: for a message that may get only one place, also the mark that it has a place;
 -- in a channel with slow mode also the time of the sender's last message there (ms), as the last key.
--- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), judged before (0/1),
+-- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), rights were checked before (0/1),
 -- conversation; then in a channel the policy version under which the sender's rights were judged ("": they need none),
 -- slow mode (ms; 0: none) and now (ms), else the mentioned users.
 -- Returns {'ok', seq, n, membership version, outbox entry}, or {refusal}: not_loaded, not_a_member, former_member,

@@ -3,9 +3,9 @@
 -- or a mentioned user yet, they follow it from this reply on: reply and change of the followers are placed together.
 -- So is the copy of a broadcast reply: a message of its own in the parent conversation.
 -- KEYS: those of the thread, then head, members, outbox and load of the parent conversation (_conversation.lua); for a
--- message that may get one place only also a mark that it has one; for a copy in a channel with slow mode
+-- message that may get only one place, also the mark that it has a place; for a copy in a channel with slow mode
 -- also the time of the sender's last message there (ms), as the last key.
--- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), judged before (0/1), thread,
+-- ARGV: sender, countable (0/1), message (JSON), needs a moderator (0/1), rights were checked before (0/1), thread,
 -- policy version under which rights in the parent channel were judged ("": they need none, or it is no channel), may
 -- write in a locked thread (0/1), may begin the thread (0/1), now (ms), copy (JSON; '': none), slow mode for the copy
 -- (ms; 0: none), the sender follows the thread from now on (0/1), then the users that it mentions by name.

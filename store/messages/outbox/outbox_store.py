@@ -51,12 +51,12 @@ class OutboxStore:
     ) -> ReservedMessage | Refusal:
         """Check that the sender may write, give the message its place and put it into the outbox, in one step.
 
-        For private conversations and groups. One round trip. A message that allows one place is refused if it got one
-        within the last minute.
+        For private conversations and groups. One round trip. A message that is limited to one place is refused
+        if it got a place within the last minute.
 
         Args:
             message: The message, without a place.
-            reason: Which message it is.
+            reason: The reason why the message gets a place.
             by_moderator: Refuse senders that are neither owner nor admin.
         """
         flags = (int(by_moderator), int(reason.rights_were_checked))
@@ -70,8 +70,8 @@ class OutboxStore:
 
         Args:
             message: The message, without a place.
-            terms: The terms under which it gets a place.
-            reason: Which message it is.
+            terms: The terms under which the message gets a place.
+            reason: The reason why the message gets a place.
         """
         message = _under(terms, message)
         judged_version = "" if terms.judged_version is None else terms.judged_version
@@ -97,7 +97,7 @@ class OutboxStore:
         Args:
             message: The message, without a place.
             terms: In a thread of a channel, the terms under which the message gets a place.
-            reason: Which message it is. With a displaced reply its copy gets no place: it has one.
+            reason: The reason why the message gets a place. The copy of a displaced reply gets no place: it has one.
             by_parent_sender: The sender of the parent message writes, also while the thread is locked.
         """
         thread = parse_thread(message.conversation)

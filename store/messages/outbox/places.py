@@ -1,4 +1,4 @@
-"""Places of messages: which message gets one, under which terms, and why it is refused."""
+"""Places of messages: why a place is reserved, under which terms, and why a message is refused."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from store.messages.message import Message
 
 
 class ReservationReason(Enum):
-    """Which message gets a place."""
+    """The reason why a message gets a place."""
 
     NEW_MESSAGE = auto()
     DISPLACED_MESSAGE = auto()
-    """MongoDB has another message at its first place."""
+    """The first place of the message is taken: MongoDB has another message there."""
     MISSING_COPY = auto()
-    """The reply is stored without its copy. Several servers may notice this at once."""
+    """A reply is stored, but not its copy. Several servers may notice this at the same time."""
     ANNOUNCEMENT = auto()
-    """A SYSTEM message about a change that is stored. Several servers may send it at once."""
+    """A SYSTEM message about a change that is stored. Several servers may send it at the same time."""
 
     @property
     def rights_were_checked(self) -> bool:
-        """True if the rights to write the message were checked before, or if it needs none."""
+        """True unless the message is new. Its rights were checked before, or it needs none."""
         return self is not ReservationReason.NEW_MESSAGE
 
     def is_limited_to_one_place(self, message: Message) -> bool:
-        """Return whether the message is marked, so that it gets only one place within a minute."""
+        """Return whether the message gets at most one place within a minute. A mark in Redis ensures this."""
         match self:
             case ReservationReason.NEW_MESSAGE:
                 return message.key is not None

@@ -135,10 +135,10 @@ class ClusterNodes:
         return failure
 
     async def read_report(self, member: RedisNode) -> ClusterReport:
-        """Return what all nodes that answer say about a node and its shard.
+        """Ask all nodes about the shard of one member. Nodes that do not answer in time are left out.
 
         The slots are those that the shard owns, those that it owned until less than a minute ago, and those that are
-        being moved to or from it. Raises RedisError, OSError if the node does not answer.
+        being moved to or from the shard. Raises RedisError, OSError if the member itself does not answer.
         """
         own_report = parse_nodes((await member.ask(_CLUSTER_NODES)).decode())
         node = (await member.ask(Call("CLUSTER", (), ("MYID",)))).decode()

@@ -38,7 +38,7 @@ async def send_announcement(store: Store, delivery: MessageDelivery, message: Me
 
 
 async def _reserve(store: Store, message: Message) -> object:
-    """Reserve a place. Rights are not checked: users may have left meanwhile."""
+    """Reserve a place without checking rights: the user may have left since the change."""
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
             return await store.outbox.reserve_in_channel(message, ChannelTerms(), ReservationReason.ANNOUNCEMENT)
