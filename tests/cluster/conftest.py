@@ -15,14 +15,14 @@ REDIS_TIMEOUT_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OwnCluster]:
-    """Three primaries, the first of them with a replica, which takes over when a test says so."""
+    """Three primaries. The first one has a replica, which takes over only when a test makes it."""
     with redis_cluster(primaries=3, replicas=1) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def long_redis_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let calls wait for a slow node as long as a busy machine needs. In operation they wait for 5 s."""
+    """Let calls wait for a node for a minute, because the machine may be busy. In operation they wait for 5 s."""
     for module in ("store.redis.node", "store.redis.cluster.nodes"):
         monkeypatch.setattr(f"{module}.TIMEOUT_SECONDS", REDIS_TIMEOUT_SECONDS)
 

@@ -54,7 +54,7 @@ class ClusterNode:
         return self.client.execute_command(*words)
 
     def set_slot(self, slot: int, *state: str) -> None:
-        """Change the state of a slot. A primary refuses that if its replicas do not answer within two seconds."""
+        """Change the state of a slot. Retry while the primary refuses because its replicas do not answer within 2 s."""
 
         def is_set() -> bool:
             try:
@@ -222,7 +222,7 @@ def _info(node: ClusterNode) -> bytes:
 
 
 def _knows(node: ClusterNode, nodes: Sequence[ClusterNode]) -> bool:
-    """Return whether a node knows all nodes. Until the first answer of another one, it has a random id for it."""
+    """Return whether a node knows the ids of all nodes. It uses a random id for a node that has not answered yet."""
     known = str(node.client.execute_command("CLUSTER NODES"))
     return all(other.id in known for other in nodes)
 

@@ -29,7 +29,8 @@ async def servers(settings: Settings, mongo: MongoClient[Json], count: int) -> A
 async def until_recovered(apis: list[Api], min_generation: int) -> None:
     """Wait until the recovery from a loss has ended: all shards are back, and all servers know the newest generation.
 
-    A connection can begin a generation before a server has noted the loss, with the epoch of that generation.
+    A new connection can begin a generation before a server has noted the loss. So `egen`, the generation of the noted
+    epoch, has to be the newest one too.
 
     min_generation: The smallest number that the newest generation may have.
     """

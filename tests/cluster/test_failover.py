@@ -203,7 +203,7 @@ def _offset(cluster: OwnCluster, shard: int) -> int:
 async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
     cluster: OwnCluster, settings: Settings, _mongo_janitor: MongoClient[Json]
 ) -> None:
-    """A replica whose primary died soon after it had joined keeps the shard id that it was started with."""
+    """If a primary dies soon after a replica has joined, the replica keeps the shard id with which it was started."""
     places = Places(cluster)
     sender, receiver = places.pair_on(1, 0, 2)
     async with servers(settings, _mongo_janitor, 1) as (api,):
@@ -212,7 +212,7 @@ async def test_old_data_of_a_replica_with_a_shard_id_of_its_own_is_not_used(
         assert await api.total_unread(receiver) == 1
         await api.wait_until_idle()
         replica, store = cluster.replicas[0].client, api.services.app.store
-        # The replica is behind.
+        # Old data, as on a replica that is behind.
         await asyncio.to_thread(cluster.primaries[0].client.hset, store.keys.user(receiver)[0], "total", 7)
         until(lambda: replica.info("replication")["slave_repl_offset"] >= _offset(cluster, 0))
         row = await store.mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
@@ -279,11 +279,11 @@ async def test_an_unanswered_send_is_repeated_without_a_second_message(
             assert "errors" in await api.run(sender, SEND, input=given)
         deployment = api.services.app.store.deployment
 
-        async def look_later() -> None:
-            """Keep the housekeeper from noticing the loss. A new connection shows it before that."""
+        async def skip_check() -> None:
+            """Do nothing, so that a new connection shows the loss before the housekeeper notices it."""
 
         with monkeypatch.context() as patch:
-            patch.setattr(deployment, "check_redis", look_later)
+            patch.setattr(deployment, "check_redis", skip_check)
             await asyncio.to_thread(cluster.fail_over, 0)
             await stream.send_one()
             assert deployment.redis_lost_at_ms == 0

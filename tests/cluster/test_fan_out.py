@@ -56,8 +56,8 @@ def _reached(result: FanoutResult) -> set[UserId]:
     return {user for user, *_ in recipients} | {user for user, outcome in result.others if outcome.changed}
 
 
-async def _have(cache: Cache, seq: int, users: Sequence[UserId]) -> bool:
-    """Return whether the sessions of users have all messages up to one."""
+async def _have_messages(cache: Cache, seq: int, users: Sequence[UserId]) -> bool:
+    """Return whether the sessions of all users have the messages up to a seq."""
     answers = await cache.run([Call("get_sessions", cache.keys.user(user), (NOW, GROUP)) for user in users])
     return all(orjson.loads(answer[3])["s"] == seq for answer in answers)
 
@@ -110,7 +110,7 @@ async def test_members_of_a_moving_slot_are_waited_for_and_nothing_is_applied_tw
     source.migrate(target, key)
     sending = asyncio.create_task(_send(cache, 5, 6))
     others = [user for user in USERS if slot_of(cache.keys.user(user)[0]) != slot]
-    await wait_until(lambda: _have(cache, 6, others))
+    await wait_until(lambda: _have_messages(cache, 6, others))
     await _check(cache, 6, others)
     if moved != "index":
         await asyncio.sleep(0.1)

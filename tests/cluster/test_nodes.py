@@ -33,7 +33,7 @@ from tests.waiting import TIMEOUT_SECONDS
 pytestmark = pytest.mark.usefixtures("long_redis_timeouts")
 
 AT_ONCE_SECONDS = REDIS_TIMEOUT_SECONDS / 2
-"""A call that waits for a node that does not answer takes longer."""
+"""Longest time of a call that does not wait for a dead node."""
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 
@@ -63,7 +63,7 @@ async def test_loading_the_scripts_connects_to_every_node(cache: Cache) -> None:
     async def admit(redis: RedisIdentity) -> None:
         admitted.append(redis.shard)
         report = await redis.read_report()
-        # Each node began in an epoch of its own.
+        # Each node was started with another configuration epoch.
         assert sorted(report.primary_epochs.values()) == [1, 2, 3]
         assert report.primary_epochs[redis.node] == redis.config_epoch
         assert not redis.has_loaded_data

@@ -46,7 +46,7 @@ def _shard(
     has_loaded_data: bool = False,
     primary_epochs: Mapping[str, int] | None = None,
 ) -> RedisIdentity:
-    """Return a primary whose node id is "node of" with the name of its shard."""
+    """Return the primary of a shard. Its node id is "node of " and the shard id."""
 
     async def read_report() -> ClusterReport:
         return ClusterReport(slots, primary_epochs or {})
@@ -112,10 +112,10 @@ async def test_a_replaced_shard_begins_a_generation_for_its_slots_only(mongo: Mo
     assert (late.number, _numbers(late)) == (3, [3, 2, 2])
 
 
-async def test_a_slow_answer_does_not_make_the_beginning_of_a_generation_later(
+async def test_a_slow_answer_of_mongodb_does_not_move_the_beginning_of_a_generation(
     mongo: Mongo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server would forget what became stale in between."""
+    """Otherwise a server would forget the caches that became stale while it waited for the answer."""
     await _generations(mongo).admit(RedisIdentity("run a", "first"))
     begun_at = time.monotonic()
     find = mongo.find
@@ -144,17 +144,17 @@ async def test_a_primary_that_was_replaced_does_not_replace_its_successor(mongo:
 
 
 async def test_a_promoted_replica_with_an_unknown_shard_id_begins_a_generation(mongo: Mongo) -> None:
-    """Its primary died before it had learned the id of its shard."""
+    """The primary died before the replica had learned the shard id."""
     one, two = _generations(mongo, may_differ_by_slot=True), _generations(mongo, may_differ_by_slot=True)
     for generations in (one, two):
         await generations.admit(_shard("run a", "first", range(9_000), primary_epochs={"node of first": 1}))
-        # This one joins the cluster, with the keys of slots that move to it.
+        # The second shard joins the cluster. Slots move to it with their keys.
         await generations.admit(_shard("run b", "second", range(9_000, SLOTS), config_epoch=2))
     promoted = _shard("run c", "own id", range(9_000), config_epoch=3, has_loaded_data=True)
     for generations in (one, two):
         await generations.admit(promoted)
         assert (generations.number, _numbers(generations)) == (2, [2, 1, 1])
-    # It stays known in generations of all slots.
+    # The promoted replica stays known in the next generation of all slots.
     await one.begin_next()
     late = _generations(mongo, may_differ_by_slot=True)
     for shard in (promoted, _shard("run b", "second", range(9_000, SLOTS), config_epoch=2)):
@@ -164,7 +164,7 @@ async def test_a_promoted_replica_with_an_unknown_shard_id_begins_a_generation(m
 
 
 async def test_primaries_of_the_first_generation_have_no_old_data(mongo: Mongo) -> None:
-    """They were replicas before that. One that became a replica and took over again may have old data."""
+    """They were replicas earlier. A primary that has been a replica since that generation began may have old data."""
     generations = _generations(mongo, may_differ_by_slot=True)
     epochs = {"node of first": 7, "node of second": 8, "node of third": 9}
     first = _shard("run a", "first", range(9_000), config_epoch=7, has_loaded_data=True, primary_epochs=epochs)
@@ -175,8 +175,8 @@ async def test_primaries_of_the_first_generation_have_no_old_data(mongo: Mongo) 
     assert (generations.number, _numbers(generations)) == (2, [1, 1, 2])
 
 
-async def test_primaries_of_the_first_generation_cost_no_further_reports(mongo: Mongo) -> None:
-    """With 200 nodes a report asks all of them, and takes more than a second of CPU, while admissions wait."""
+async def test_primaries_of_the_first_generation_need_no_further_reports(mongo: Mongo) -> None:
+    """With 200 nodes a report takes more than a second of CPU, and all admissions wait for it."""
     reports = []
 
     async def read_report(node: int) -> ClusterReport:
@@ -185,14 +185,14 @@ async def test_primaries_of_the_first_generation_cost_no_further_reports(mongo: 
 
     generations = _generations(mongo, may_differ_by_slot=True)
     for node in range(9):
-        asking = partial(read_report, node)
-        await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", f"node {node}", node, True, asking))
+        read = partial(read_report, node)
+        await generations.admit(RedisIdentity(f"run {node}", f"shard {node}", f"node {node}", node, True, read))
     assert generations.number == 1
     assert reports == [0]
 
 
 async def test_a_shard_that_a_server_of_the_last_release_adds_begins_no_generation(mongo: Mongo) -> None:
-    """It is added, with the same run id, while this server asks the cluster about it."""
+    """The other server adds the shard, with the same run id, while this server reads the report."""
     generations = _generations(mongo)
     await generations.admit(_shard("run a", "first", range(9_000)))
 

@@ -1,4 +1,4 @@
-"""A primary that may have the old data of another node is recognised, whatever its shard id is."""
+"""A primary that may have old data of another node is recognised, also under an unknown shard id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Connection:
         self._command = name if name == "INFO" else f"{name} {words[0]}"
 
     async def send_packed_command(self, _command: object) -> None:
-        """Take the scripts, of which there are none."""
+        """Do nothing: there are no scripts to load."""
 
     def pack_commands(self, commands: object) -> object:
         return commands
@@ -65,7 +65,7 @@ async def test_an_empty_primary_that_joins_has_no_old_data() -> None:
         [f"master_replid2:{NO_ID}", "rdb_last_load_keys_loaded:7"],
         # A new node with a snapshot of a primary that had no replicas: the file has no replication id.
         [f"master_replid2:{NO_ID}", "rdb_last_load_keys_loaded:7000"],
-        # INFO without this line: it is not known.
+        # Without these lines of INFO, a primary may have old data.
         [],
     ],
 )
@@ -89,7 +89,10 @@ class _Member:
 
 
 async def test_the_epoch_of_a_primary_without_slots_is_not_noted() -> None:
-    """It may become a replica, and CLUSTER FAILOVER TAKEOVER leaves it its epoch if that is the highest one."""
+    """It may become a replica and then a primary again with the same epoch.
+
+    CLUSTER FAILOVER TAKEOVER keeps the epoch of a node if that is the highest one.
+    """
     url = parse_cluster_url("redis+cluster://127.0.0.1:1")
     assert url is not None
     report = await ClusterNodes(url, lambda _: cast(RedisNode, _Member())).read_report(cast(RedisNode, _Member()))

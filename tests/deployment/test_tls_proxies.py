@@ -260,7 +260,7 @@ async def test_events_reach_websockets_and_event_streams_at_once(proxy: Proxy) -
         assert (await peer.receive())["payload"]["data"]["messageEvents"]["__typename"] == "CaughtUp"
         status = 0
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            # A server on a busy machine refuses a part of the requests.
+            # A server on a busy machine may refuse requests.
             while status != 200:
                 stream = await sockets.enter_async_context(
                     bob.stream("POST", "/graphql", json={"query": LIVE}, headers={"accept": "text/event-stream"})

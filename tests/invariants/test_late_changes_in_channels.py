@@ -1,4 +1,4 @@
-"""A server changes a channel without Redis while another one has it back: devices show the change all the same."""
+"""Devices show a change of a channel that a server makes in its fallback, while another server uses Redis again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.api.workspaces.calls import add_members, create_workspace
 from tests.api.workspaces.role_calls import add_channel
 from tests.invariants.two_servers import TwoServers
 
-LOOK = """subscription ($id: ID!) { channelEvents(channels: [{id: $id}]) {
+CHANNEL_EVENTS = """subscription ($id: ID!) { channelEvents(channels: [{id: $id}]) {
     __typename
     ... on ChannelCaughtUp { reset } } }"""
 CHANGES: dict[str, Callable[[Api, str, str, str], Awaitable[Json]]] = {
@@ -36,7 +36,7 @@ async def test_a_late_change_of_a_channel_without_redis_reaches_devices(deployme
     for text in ("first", "second"):
         sent = (await one.send(alice, channel, text))["message"]["id"]
     await deployment.lose_redis()
-    late = other.services.housekeeper
+    late_housekeeper = other.services.housekeeper
     for server in (one, other):
         await server.services.housekeeper.close()
     await deployment.start_redis()
@@ -45,13 +45,13 @@ async def test_a_late_change_of_a_channel_without_redis_reaches_devices(deployme
     await housekeeper.check_redis()
     await housekeeper._loss_recovery.recover()
     assert not await generations.is_recovering()
-    listening = await one.subscribe(bob, LOOK, id=channel)
+    listening = await one.subscribe(bob, CHANNEL_EVENTS, id=channel)
     assert await listening.next() == {"__typename": "ChannelCaughtUp", "reset": False}
     assert not other.services.app.store.cache.is_shared
     await CHANGES[change](other, alice, channel, sent)
-    await late.check_redis()
+    await late_housekeeper.check_redis()
     # Housekeepers do this every few seconds.
     await housekeeper._shared_hub.check_feeds()
     assert await listening.next() == {"__typename": "ChannelCaughtUp", "reset": True}
-    # The work that follows a change, as for webhooks, is not lost either.
+    # A recovery repeats the work that follows a change, such as webhooks.
     assert await generations.is_recovering()

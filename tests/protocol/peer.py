@@ -86,7 +86,7 @@ class Peer:
 
 @asynccontextmanager
 async def open_admitted_socket(url: str) -> AsyncIterator[Peer]:
-    """Open a socket, and try again if the server refuses it because its event loop is late, as a client does."""
+    """Open a socket. If the server refuses it because its event loop is late, try again, as clients do."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

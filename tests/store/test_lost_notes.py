@@ -1,4 +1,4 @@
-"""Lost notes count from the newest generation on: the recovery that follows it notes everything from before again."""
+"""Lost notes count from the beginning of the newest generation: its recovery adds all notes from before."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ NOW_MS = 1_000_000
 def _lost_at(*times_ms: int) -> LostNotes:
     lost = LostNotes()
     for at_ms in times_ms:
-        # As if the clock was asked an hour ago: what counts is the time until now.
+        # The clock was read an hour ago. The time since then is added.
         lost.set_time(at_ms - 3_600_000, time.monotonic() - 3_600)
         lost.add()
     return lost
 
 
-def test_nothing_is_lost_at_first_and_after_a_recovery_began() -> None:
+def test_no_notes_are_lost_at_first_and_after_a_recovery_began() -> None:
     lost = _lost_at()
     assert lost.find_first_ms(0) is None
     lost = _lost_at(NOW_MS)
@@ -27,13 +27,13 @@ def test_nothing_is_lost_at_first_and_after_a_recovery_began() -> None:
     assert lost.find_first_ms(0) is None
 
 
-def test_what_was_lost_before_the_generation_is_noted_again_anyway() -> None:
+def test_notes_lost_before_the_newest_generation_do_not_count() -> None:
     lost = _lost_at(NOW_MS - 600_000, NOW_MS)
     assert lost.find_first_ms(NOW_MS + 60_000) is None
     assert lost.find_first_ms(NOW_MS - 60_000) == NOW_MS - 60_000
 
 
-def test_without_a_new_generation_everything_since_the_first_loss_counts() -> None:
+def test_without_a_new_generation_all_lost_notes_count() -> None:
     lost = _lost_at(NOW_MS - 600_000, NOW_MS)
     first = lost.find_first_ms(0)
     assert first is not None and first <= NOW_MS - 600_000

@@ -195,7 +195,7 @@ async def test_a_server_more_than_one_format_away_refuses_to_start(store: Store,
 async def test_a_process_with_an_incompatible_server_writes_no_lease_and_ends(settings: Settings) -> None:
     async with open_services(settings) as services:
         store = services.app.store
-        # It renews its lease now and then.
+        # Otherwise the housekeeper could renew the lease during the test.
         await services.housekeeper.close()
         await store.mongo.update_one(
             LEASES, {"owner": store.deployment.owner}, {"$set": {"format.n": SHARED_FORMAT + 2}}

@@ -96,7 +96,7 @@ async def test_a_message_that_another_server_finishes_keeps_its_unknown_fields(a
     await store.conversations.find(conversation)
     later = message._replace(unknown=orjson.dumps({"k": "P", "poll": {"options": ["a", "b"]}}))
     assert isinstance(await store.outbox.reserve(later), ReservedMessage)
-    # If this process pauses for 5 s, its own housekeeper may be the one that finds it.
+    # If this process pauses for 5 s, its housekeeper may have finished the message before.
     await api.services.housekeeper.sweep(ALL, -60_000)
     await api.wait_until_idle()
     row = await store.mongo.find_one(MESSAGES, {"_id": int(message.id)})

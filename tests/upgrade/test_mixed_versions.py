@@ -243,7 +243,7 @@ async def test_both_versions_show_voice_states_and_devices_of_the_other(versions
         for server in (other, joined_at):
             await wait_until(lambda server=server: _shows(versions, server, given, hall, [(given["bob"], True)]))
             await wait_until(lambda server=server: _has_status(versions, server, given, "ONLINE"))
-    # That takes 15 s.
+    # Servers show this 15 s after the connection has ended.
     await wait_until(lambda: _has_status(versions, other, given, "OFFLINE"), within=120)
 
 

@@ -50,7 +50,7 @@ class RollingUpgrade:
         with self._databases.client() as mongo:
             leases = mongo[servers.settings().mongo_database]["leases"]
             async with asyncio.timeout(2 * LEASE_MS / 1000):
-                # A server that cannot give back its lease within 2 s has it until a minute has passed.
+                # If a server cannot release its lease within 2 s, the lease stays valid for up to a minute.
                 while len(rows := list(leases.find(_VALID))) != len(servers.processes):  # noqa: ASYNC110
                     await asyncio.sleep(0.5)
         self.formats.append(sorted(format_of(row) for row in rows))

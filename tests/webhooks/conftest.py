@@ -50,7 +50,7 @@ async def settle(api: Api, waiting: int = 0) -> None:
         while True:
             await parts.worker.deliver_due()
             await wait_for(lambda: parts.worker.running == 0)
-            # A delivery that ended just now may have begun before the newest events were written.
+            # A delivery that has just ended may have begun before the newest events were written.
             known = list(store.webhook_registry.webhooks)
             if not await store.webhook_deliveries.list_free(known, store.clock.now_ms()):
                 return
@@ -58,7 +58,7 @@ async def settle(api: Api, waiting: int = 0) -> None:
 
 @asynccontextmanager
 async def no_sweeps(api: Api) -> AsyncIterator[None]:
-    """Let no server finish what others have left in the outboxes, as if another one did. They begin after 5 s."""
+    """Keep servers from finishing messages in the outboxes, which they do after 5 s. The test holds the lock for it."""
     cache, lock = api.services.app.store.cache, api.services.app.store.keys.sweeper_lock
     await cache.one(Call("SET", (lock,), ("test",)))
     try:

@@ -36,7 +36,7 @@ async def serving_workers(
 
 
 def pick_consecutive_ports(count: int) -> int:
-    """Return the first of some free ports that follow each other."""
+    """Return the first of some consecutive free ports."""
     while True:
         first = ports.pick_free()
         if all(ports.is_free(first + number) for number in range(count)):
@@ -50,7 +50,7 @@ def log_lines(server: ServerProcess, event: str) -> list[dict[str, Any]]:
 
 
 def complete_lines(server: ServerProcess) -> list[bytes]:
-    """Return the lines of the log that have been written to their end."""
+    """Return the lines of the log without the last one if it is not complete yet."""
     return server.log.read_bytes().rpartition(b"\n")[0].splitlines()
 
 

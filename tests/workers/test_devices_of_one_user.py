@@ -47,7 +47,7 @@ async def workers_of(server: ServerProcess, devices: Sequence[Device]) -> list[i
             known = [worker for worker in found if worker is not None]
             if len(known) == len(devices):
                 return known
-            # The system's list is read in parts, and connections change while it is read.
+            # The system's list of connections may lack some if connections change while it is read.
             await asyncio.sleep(0.05)
 
 
@@ -129,7 +129,10 @@ async def same_events(devices: Sequence[Device], sent: Sequence[dict[str, Any]])
 
 
 async def typing_reaches_every_worker(alice: Device, bob: Sequence[Device], conversation: str) -> None:
-    """Typing is announced again after three seconds. An announcement is never repeated for a device that missed it."""
+    """Announce typing until all devices have seen it: a device that misses an announcement gets only the next one.
+
+    The next announcement is sent three seconds later at the earliest.
+    """
     async with asyncio.timeout(PATIENCE):
         while True:
             await alice.ask(TYPING, id=conversation)
@@ -229,13 +232,13 @@ async def test_rate_limits_count_what_other_workers_allowed(serve_workers: Serve
         await request(server, "bob", "{ me { id } }")
         began = time.monotonic()
         waits = await asyncio.gather(*(attempt(device) for device in devices for _ in range(4)))
-        later = WORKERS * int((time.monotonic() - began) / 10)
-        assert 3 <= waits.count(0) <= 3 * WORKERS + 1 + later
-        counted = set[int]()
+        allowed_later = WORKERS * int((time.monotonic() - began) / 10)
+        assert 3 <= waits.count(0) <= 3 * WORKERS + 1 + allowed_later
+        workers_that_count = set[int]()
         async with asyncio.timeout(PATIENCE):
-            while len(counted) < WORKERS:
+            while len(workers_that_count) < WORKERS:
                 # Alone, a worker never asks a user to wait for longer than 10 s.
-                counted |= {
+                workers_that_count |= {
                     worker for device, worker in zip(devices, workers, strict=True) if await attempt(device) > 11_000
                 }
 

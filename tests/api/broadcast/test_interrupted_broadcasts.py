@@ -106,7 +106,7 @@ async def test_a_broadcast_of_a_dead_server_is_finished_once(
 
 @pytest.mark.parametrize("kind", PLACES)
 async def test_a_missing_copy_gets_one_place(api: Api, other_api: Api, deployments: Deployments, kind: str) -> None:
-    """Several requests repeat the send, and each of them misses the copy. No place remains without a message."""
+    """Several requests repeat the send and find no copy at the same time. The seqs have no gap afterwards."""
     place = await make_thread(api, kind)
     reserved, input = await reserve(api, place.second, place, f"key {place.id}")
     await store_one(api, reserved)
@@ -128,7 +128,7 @@ async def test_a_missing_copy_gets_one_place(api: Api, other_api: Api, deploymen
 async def test_a_copy_that_another_server_completes_follows_an_edited_reply(
     api: Api, other_api: Api, deployments: Deployments, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """One server has read the reply before the edit and gives the copy its place; the other one has read it after."""
+    """One server read the reply before the edit, and gives the copy its place. The other one read it after the edit."""
     place = await make_thread(api, kind)
     reserved, _ = await reserve(api, place.second, place, f"key {place.id}")
     await store_one(api, reserved)
@@ -144,11 +144,11 @@ async def test_a_copy_that_another_server_completes_follows_an_edited_reply(
 
     find_copy, misses = store.copies.find, iter((None, None))
 
-    async def miss(reply: Message) -> Message | None:
-        """Miss the copy twice, as if the first server stored it only then."""
+    async def find_late(reply: Message) -> Message | None:
+        """Return None for the first two calls, as if the first server stored the copy after them."""
         return next(misses) if misses.__length_hint__() else await find_copy(reply)
 
-    monkeypatch.setattr(store.copies, "find", miss)
+    monkeypatch.setattr(store.copies, "find", find_late)
     await other_api.services.app.delivery.complete_copy(edited)
     (copy,) = await copies_of(api, place.first, place, reply)
     assert copy["content"] == "edited"

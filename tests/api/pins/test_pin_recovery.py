@@ -88,10 +88,10 @@ async def test_another_server_announces_a_pin_once(
 
 
 @pytest.mark.parametrize("kind", ["private", "channel"])
-async def test_servers_that_announce_a_pin_at_once_use_one_place(
+async def test_servers_that_announce_a_pin_at_the_same_time_use_one_place(
     api: Api, other_api: Api, workspace: SampleChannels, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """No place remains without a message: later messages would be counted from it."""
+    """The seqs have no gap afterwards: each reserved place has a message."""
     alice, bob = workspace.owner, workspace.member
     conversation = private_id(alice, bob) if kind == "private" else workspace.general
     message = (await api.send(bob, alice if kind == "private" else conversation, "1"))["message"]["id"]

@@ -27,8 +27,8 @@ _START_SECONDS = 150.0
 _EXPECTED_ERRORS = frozenset({"redis_is_away"})
 """Error events that a server logs rightly."""
 
-_TOO_SLOW = "timeout graceful shutdown exceeded"
-"""In what uvicorn logs if a request takes longer than a shutdown, on a busy machine. Clients repeat the request."""
+_SHUTDOWN_TIMEOUT = "timeout graceful shutdown exceeded"
+"""Part of what uvicorn logs if a request takes longer than a shutdown may take. Clients repeat the request."""
 
 
 class FaultyServers:
@@ -154,7 +154,7 @@ class FaultyServers:
         for entry in _log_entries(server.log):
             if entry.get("event") in _EXPECTED_ERRORS:
                 self.tally.notes[f"logged: {entry.get('event')}"] += 1
-            elif _TOO_SLOW in str(entry):
+            elif _SHUTDOWN_TIMEOUT in str(entry):
                 self.tally.notes["logged: a request was cancelled at a shutdown"] += 1
             elif entry.get("level") in ("error", "critical"):
                 self.tally.problem(f"in the log of {server.log.name}: {str(entry)[:2000]}")

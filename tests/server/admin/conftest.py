@@ -25,7 +25,7 @@ Show = Callable[..., Awaitable[Json]]
 
 
 class ThreadOutput(io.StringIO):
-    """Keeps what the present thread prints. The server of the test runs in another one, and may log a warning."""
+    """Keeps the output of one thread. Output of other threads, such as the test's server, goes to another stream."""
 
     def __init__(self, other_output: TextIO) -> None:
         super().__init__()
