@@ -245,9 +245,10 @@ class SharedClocks:
             )
 
     async def end_epoch(self, owner: str) -> None:
-        """Make a clock begin a new epoch, because its log may lack events. Raises Unreachable.
+        """Let a clock begin a new epoch, as after its loss: all subscriptions to it get a reset.
 
-        All subscriptions to the clock get a reset within seconds, as after a loss of Redis.
+        Called if events are missing in its log. Servers notice the new epoch within half a minute, or with the next
+        frame. Raises Unreachable.
         """
         await self._cache.one(Call("HDEL", self._keys.clock(owner), ("epoch",)))
 

@@ -215,8 +215,8 @@ class Deployment:
             # A new connection has shown that a shard was replaced.
             await self._check_redis()
             return
-        self.epoch_generation = number
         if epoch == self.redis_epoch == self.generations.noted_epoch:
+            self.epoch_generation = number
             # Another process may have noted an epoch that it read before a loss. With it, no recovery would end.
             return
         row = await self._mongo.find_one(DEPLOYMENT, {"_id": 1}) or {}
@@ -236,7 +236,7 @@ class Deployment:
         else:
             await self._mongo.update_one(DEPLOYMENT, {"_id": 1}, {"$set": {"epoch": epoch, "egen": number}})
             self.redis_lost_at_ms = row.get("lost", 0)
-        self.redis_epoch = epoch
+        self.redis_epoch, self.epoch_generation = epoch, number
 
     async def has_contents(self) -> bool:
         """Return whether Redis has not been lost, or all messages were found again since then.

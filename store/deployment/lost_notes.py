@@ -32,7 +32,9 @@ class LostNotes:
 
         begun_ms: Beginning of the newest generation of Redis. Its recovery adds all notes from before this time.
         """
-        if self._first_ms is None or self._last_ms < begun_ms:
+        if self._last_ms < begun_ms:
+            self._first_ms = None
+        if self._first_ms is None:
             return None
         return max(self._first_ms, begun_ms)
 

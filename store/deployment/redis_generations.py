@@ -258,8 +258,9 @@ class Generations:
                 change["whole"] = MONGO_NOW
             since = [at for at in (row.get("apart"), self.lost_notes.find_first_ms(self.begun_ms)) if at is not None]
             if since:
-                # `$min` ignores missing fields.
-                change["mend"] = {"$min": ["$mend", min(since) - MAX_DELIVERY_MS]}
+                # Another value, so that a recovery that runs does not end it. `$min` ignores missing fields.
+                earlier = {"$subtract": ["$mend", 1]}
+                change["mend"] = {"$min": [earlier, min(since) - MAX_DELIVERY_MS]}
                 change["apart"] = "$$REMOVE"
         elif "apart" not in row and now - row.get("whole", 0) > AWAY_AFTER_MS < _ms_since(partial_since):
             change["apart"] = {"$ifNull": ["$whole", MONGO_NOW]}

@@ -31,7 +31,7 @@ class ServerLock:
 
     async def extend(self) -> None:
         """Extend the lock by its full lifetime from now. Raises Unreachable, and LockLost if it was lost."""
-        if not await self._is_held():
+        if not await self._is_held() and not await self.take():
             raise LockLost("another server has taken the lock meanwhile")
         await self._cache.one(Call("SET", (self._key,), (self._owner, "XX", "PX", self._lifetime_ms)))
 

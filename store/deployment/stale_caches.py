@@ -8,6 +8,7 @@ of a presence record.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -18,7 +19,7 @@ import structlog
 
 from store.base.errors import Unreachable
 from store.base.ids import ConversationId, ConversationKind, UserId, kind_of, parse_private
-from store.base.workspace_ids import is_in_workspace, workspace_of_channel
+from store.base.workspace_ids import WorkspaceId, is_in_workspace, workspace_of_channel
 from store.clocks.shared_clocks import SharedClocks
 from store.conversations.conversation_store import ConversationStore
 from store.deployment.redis_generations import Generations
@@ -54,13 +55,16 @@ class StaleCaches:
         self._generations = generations
         self._conversations = conversations
         self._sessions = sessions
-        self._clocks = clocks
         self._reloads = reloads
         self._stale_users: dict[UserId, float] = {}
         """Time at which each was added, by `time.monotonic`."""
         self._stale_conversations: dict[ConversationId, float] = {}
         self._stale_heads: dict[ConversationId, float] = {}
         self._stale_settings: dict[UserId, float] = {}
+        self._stale_clocks: dict[WorkspaceId, float] = {}
+        self.end_epoch: Callable[[WorkspaceId], Awaitable[None]] = clocks.end_epoch
+        """Lets the clock of a workspace begin a new epoch. Servers replace it: theirs also announces the epoch."""
+        self._lock = asyncio.Lock()
         self._overflowed_at = -math.inf
         self._overflowed_slots: set[int] | None = set()
         """The slots to discard; None: all of them."""
@@ -73,12 +77,22 @@ class StaleCaches:
     def add_conversation(self, conversation: ConversationId) -> None:
         """Remember a changed conversation if some of its members may not have received the change.
 
-        If the fallback is used, the notes for pushes, webhooks and the index are lost too.
+        If the fallback is used, no outbox has the change. Its notes for pushes, webhooks and the index are lost too.
         """
         self._stale_conversations[conversation] = time.monotonic()
         self._limit()
-        if not self._cache.is_shared:
+        if self._cache.used_fallback_lately:
             self._generations.lost_notes.add()
+            if is_in_workspace(conversation):
+                self.add_clock(workspace_of_channel(conversation))
+
+    def add_clock(self, workspace: WorkspaceId) -> None:
+        """Remember a workspace if its clock lacks an event that the fallback has."""
+        self._stale_clocks[workspace] = time.monotonic()
+        if len(self._stale_clocks) > _MAX_REMEMBERED:
+            self._stale_clocks.clear()
+            self._discard(None)
+            self._overflowed_at = time.monotonic()
 
     def add_head(self, conversation: ConversationId) -> None:
         """Remember a conversation whose head has missed a change. The sessions of its members have the change."""
@@ -102,8 +116,11 @@ class StaleCaches:
         Does nothing while the fallback is used. Raises StoreError: what was not invalidated is still remembered. If
         only one shard is away, everything on other shards is invalidated.
         """
-        if not self._cache.is_shared:
-            return
+        async with self._lock:
+            if self._cache.is_shared:
+                await self._invalidate_all()
+
+    async def _invalidate_all(self) -> None:
         if self._overflowed_at >= self._oldest_relevant:
             # Nobody reads what is on a shard that is away, and each message may add more: once it is back is enough.
             away = self._list_slots_away()
@@ -124,6 +141,8 @@ class StaleCaches:
             users |= await self._drop_conversations(talks)
             await self._invalidate(users)
             await self._reload(settings)
+            # After the heads were dropped: subscribers read the conversations again.
+            await self._end_epochs()
         finally:
             if users or talks or heads or settings:
                 self._stale_users = users | self._stale_users
@@ -131,7 +150,7 @@ class StaleCaches:
                 self._stale_heads = heads | self._stale_heads
                 self._stale_settings = settings | self._stale_settings
                 self._limit()
-        if users or talks or heads:
+        if users or talks or heads or self._stale_clocks:
             raise Unreachable("a shard of Redis is away")
 
     def _list_slots_away(self) -> set[int]:
@@ -159,7 +178,7 @@ class StaleCaches:
 
     def _count(self) -> int:
         conversations = len(self._stale_conversations) + len(self._stale_heads)
-        return conversations + len(self._stale_users) + len(self._stale_settings)
+        return conversations + len(self._stale_users) + len(self._stale_settings) + len(self._stale_clocks)
 
     def _limit(self) -> None:
         if self._count() > _MAX_REMEMBERED:
@@ -194,19 +213,13 @@ class StaleCaches:
     async def _drop_conversations(
         self, talks: dict[ConversationId, float], *, with_members: bool = True
     ) -> dict[UserId, float]:
-        """Drop the heads of conversations. Return their members, to be invalidated.
-
-        with_members: Members may have missed events. In a workspace, events are on the workspace's clock, so that clock
-            begins a new epoch.
-        """
+        """Drop the heads of conversations. Return their members, to be invalidated."""
         _keep_since(talks, self._oldest_relevant)
         members: dict[UserId, float] = {}
         for conversation, added_at in list(talks.items()):
             try:
                 await self._conversations.drop(conversation)
                 found = await self._list_members(conversation) if with_members else ()
-                if with_members and is_in_workspace(conversation):
-                    await self._clocks.end_epoch(workspace_of_channel(conversation))
             except Unreachable:
                 if not self._cache.is_cluster:
                     raise
@@ -214,6 +227,17 @@ class StaleCaches:
             members.update(dict.fromkeys(found, added_at))
             del talks[conversation]
         return members
+
+    async def _end_epochs(self) -> None:
+        _keep_since(self._stale_clocks, self._oldest_relevant)
+        for workspace in list(self._stale_clocks):
+            try:
+                await self.end_epoch(workspace)
+            except Unreachable:
+                if not self._cache.is_cluster:
+                    raise
+                continue
+            self._stale_clocks.pop(workspace, None)
 
     async def _invalidate(self, users: dict[UserId, float]) -> None:
         _keep_since(users, self._oldest_relevant)

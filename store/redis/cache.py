@@ -6,6 +6,8 @@ The one place that selects the Redis fallback while the deployment's Redis is un
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
@@ -36,6 +38,10 @@ _own_trips: ContextVar[_Trips | None] = ContextVar("cache_trips", default=None)
 """The round trips of the current call, if it was made through `Cache.gather`."""
 
 
+_LATELY_SECONDS = 10.0
+"""Longest time of a write that has begun in the fallback."""
+
+
 class Cache:
     """Runs commands and scripts on the deployment's Redis, or on the Redis fallback while `use_fallback` is in effect.
 
@@ -52,11 +58,17 @@ class Cache:
         self._fallback: FallbackBackend | None = None
         self._backend: CacheBackend = self._shared
         self.trips = self.background_trips = 0
+        self._left_fallback_at = -math.inf
 
     @property
     def is_shared(self) -> bool:
         """True if other servers, and later requests, see what is written here. False while the fallback is used."""
         return self._backend.is_shared
+
+    @property
+    def used_fallback_lately(self) -> bool:
+        """True while the fallback is used, and for a while after: a write that failed may have begun before its end."""
+        return not self.is_shared or time.monotonic() - self._left_fallback_at < _LATELY_SECONDS
 
     def require_shared(self) -> None:
         """Raise Unreachable while the fallback is used: for work that is useless unless other servers see it."""
@@ -75,6 +87,7 @@ class Cache:
         """
         fallback, self._fallback, self._backend = self._fallback, None, self._shared
         if fallback is not None:
+            self._left_fallback_at = time.monotonic()
             await fallback.clear()
             await fallback.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from store.base.errors import StoreError
-from store.base.ids import ConversationKind, UserId, kind_of
+from store.base.ids import ConversationKind, UserId, kind_of, parse_thread, without_thread
 from store.base.tasks import end_tasks
 from store.channels.channel_sessions import with_newest
 from store.sessions.apply_results import NOT_CACHED, ApplyResult
@@ -86,6 +86,9 @@ class FanoutPublisher:
             self._start(self._bind([message]))
         record, stale_caches = message.reserved.message, self._store.stale_caches
         stale_caches.add_conversation(record.conversation)
+        if parse_thread(record.conversation) is not None:
+            # It may be the first reply: then the parent message gets its thread.
+            stale_caches.add_head(without_thread(record.conversation))
         if kind_of(record.conversation) in _WITH_OTHERS:
             for user in channel_recipients(message.reserved):
                 stale_caches.add_user(user)

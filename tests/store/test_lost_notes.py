@@ -28,9 +28,15 @@ def test_no_notes_are_lost_at_first_and_after_a_recovery_began() -> None:
 
 
 def test_notes_lost_before_the_newest_generation_do_not_count() -> None:
+    assert _lost_at(NOW_MS - 600_000, NOW_MS).find_first_ms(NOW_MS - 60_000) == NOW_MS - 60_000
     lost = _lost_at(NOW_MS - 600_000, NOW_MS)
-    assert lost.find_first_ms(NOW_MS + 60_000) is None
-    assert lost.find_first_ms(NOW_MS - 60_000) == NOW_MS - 60_000
+    begun_ms = NOW_MS + 60_000
+    assert lost.find_first_ms(begun_ms) is None
+    # Days later notes are lost again, in the same generation.
+    later_ms = NOW_MS + 5 * 86_400_000
+    lost.set_time(later_ms, time.monotonic())
+    lost.add()
+    assert lost.find_first_ms(begun_ms) == later_ms
 
 
 def test_without_a_new_generation_all_lost_notes_count() -> None:

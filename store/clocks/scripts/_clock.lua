@@ -31,7 +31,7 @@ local function touch(touched)
 end
 
 -- Returns epoch and clock. Begins an epoch if there is no clock: the ticks of a lost one were below the time at which
--- the new one begins.
+-- the new one begins. If the clock or the log is still there, the new one begins after it.
 local function open_clock()
   local meta = redis.call('HMGET', META, 'epoch', 'clock', 'touched')
   if meta[1] then
@@ -39,7 +39,8 @@ local function open_clock()
     return meta[1], tonumber(meta[2])
   end
   local begin, newest = NOW + CLOCK_LEAD_MS, redis.call('XREVRANGE', LOG, '+', '-', 'COUNT', 1)[1]
-  if newest then begin = math.max(begin, tonumber(string.match(newest[1], '^(%d+)-'))) end
+  if meta[2] then begin = math.max(begin, tonumber(meta[2]) + 1) end
+  if newest then begin = math.max(begin, tonumber(string.match(newest[1], '^(%d+)-')) + 1) end
   redis.call('DEL', LOG, RECENT, CHANGED, MEMBERS, ENTRIES)
   local time, at = redis.call('TIME'), int(begin)
   local epoch = time[1] .. '.' .. time[2]

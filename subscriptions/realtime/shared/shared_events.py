@@ -100,6 +100,7 @@ class SharedEvents:
         self.channel_viewers = ChannelViewers(store.visibility, bus, ring, self._list_viewers)
         bus.on_subscribed(self.hub.resync)
         bus.calls.answer_kind(_QUESTION, self._answer)
+        store.stale_caches.end_epoch = self.end_epoch
 
     @property
     def watched(self) -> int:
@@ -189,7 +190,16 @@ class SharedEvents:
         )
         await (self.append(update) if change.only_renames else self.announce(update))
 
+    async def end_epoch(self, owner: str) -> None:
+        """Let a clock begin a new epoch: all subscriptions to it get a reset soon. Raises StoreError."""
+        clocks = self._store.clocks
+        await clocks.end_epoch(owner)
+        self._publish(owner, None, Appended("", 0, 0, "", await clocks.list_servers(owner)))
+
     async def _append(self, event: SharedEvent) -> Appended:
+        if not self._store.cache.is_shared:
+            # Other servers do not get the event.
+            self._store.stale_caches.add_clock(WorkspaceId(event.owner))
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
         # A server may have died after it appended the event of a policy version.
         entry = ClockEntry(event.log_entry(), version, tuple(event.objects), may_repeat=bool(version))
