@@ -84,10 +84,14 @@ class StaleCaches:
         if self._cache.used_fallback_lately:
             self._generations.lost_notes.add()
             if is_in_workspace(conversation):
-                self.add_clock(workspace_of_channel(conversation))
+                self._add_clock(workspace_of_channel(conversation))
 
-    def add_clock(self, workspace: WorkspaceId) -> None:
-        """Remember a workspace if its clock lacks an event that the fallback has."""
+    def add_clock_unless_shared(self, workspace: WorkspaceId) -> None:
+        """Remember a workspace whose clock gets an event in the fallback, where other servers do not see it."""
+        if not self._cache.is_shared:
+            self._add_clock(workspace)
+
+    def _add_clock(self, workspace: WorkspaceId) -> None:
         self._stale_clocks[workspace] = time.monotonic()
         if len(self._stale_clocks) > _MAX_REMEMBERED:
             self._stale_clocks.clear()

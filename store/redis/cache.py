@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -74,6 +74,17 @@ class Cache:
         """Raise Unreachable while the fallback is used: for work that is useless unless other servers see it."""
         if not self._backend.is_shared:
             raise Unreachable("Redis is unavailable")
+
+    @contextmanager
+    def shared_throughout(self) -> Iterator[None]:
+        """Raise Unreachable at the end if the fallback was used when the block began, or is used then.
+
+        The block runs in the fallback too: its effects are right for this process.
+        """
+        was_shared = self.is_shared
+        yield
+        if not (was_shared and self.is_shared):
+            raise Unreachable("Redis is unavailable, or was a moment ago")
 
     def use_fallback(self, url: str) -> None:
         """Run all calls on the Redis at a URL, which belongs to this process, until `leave_fallback`."""

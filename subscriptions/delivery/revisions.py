@@ -229,19 +229,17 @@ class Revisions:
         Returns whether there are others. While the deployment's Redis is unavailable, users see the revision when their
         state is loaded again.
         """
-        store, was_shared = self._store, self._store.cache.is_shared
+        store = self._store
         try:
-            publications = await self.publisher.begin(written, revision, began)
-            for publication in publications:
-                await self.publisher.publish_first(publication, by)
-            store.cache.require_shared()
-            if not was_shared:
-                raise Unreachable("a part was published in the fallback")
+            with store.cache.shared_throughout():
+                publications = await self.publisher.begin(written, revision, began)
+                for publication in publications:
+                    await self.publisher.publish_first(publication, by)
         except StoreError:
             store.stale_caches.add_conversation(written.conversation)
             if written.is_broadcast:
                 store.stale_caches.add_conversation(without_thread(written.conversation))
-            if was_shared and store.cache.is_shared:
+            if not store.cache.used_fallback_lately:
                 raise
             return False
         incomplete = [publication for publication in publications if publication.remaining]

@@ -16,7 +16,6 @@ READERS = {
     "store/sessions/user_locks.py",
     "store/workspaces/copies/membership_stamps.py",
     "subscriptions/delivery/event_publisher.py",
-    "subscriptions/delivery/revisions.py",
 }
 """Modules outside `store/redis` that behave differently. ADR 31 gives the reasons. The set should only shrink."""
 

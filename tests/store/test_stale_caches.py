@@ -101,7 +101,7 @@ async def test_the_clock_of_a_workspace_begins_one_epoch_for_all_its_channels(
 
 
 async def test_a_new_epoch_begins_after_the_ticks_of_the_one_before(store: Store) -> None:
-    """The clock of the server stands still. Positions of the epoch before can be told from those of the new one."""
+    """The clock of the server stands still. Positions of the epoch before differ from those of the new one."""
     clocks = SharedClocks(store.cache, store.keys, ManualClock())
     entry = ClockEntry("entry", "", (), "", False)
     before = await clocks.append("w_5", entry)

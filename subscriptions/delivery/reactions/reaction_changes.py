@@ -249,16 +249,14 @@ class Reactions:
 
     async def _publish(self, message: Message, revision: Revision) -> None:
         """Make a change visible to readers, of the copy of a reply too, and start publishing it."""
-        store, was_shared = self._store, self._store.cache.is_shared
+        store = self._store
         copy = await store.copies.update(message) if message.is_broadcast else None
         shown = [message] if copy is None else [message, copy]
         is_visible = False
         try:
-            await store.cache.run([store.revisions.newest_message_call(each, 0) for each in shown])
-            is_visible = True
-            store.cache.require_shared()
-            if not was_shared:
-                raise Unreachable("the change was made visible in the fallback")
+            with store.cache.shared_throughout():
+                await store.cache.run([store.revisions.newest_message_call(each, 0) for each in shown])
+                is_visible = True
         except StoreError:
             for each in shown:
                 store.stale_caches.add_conversation(each.conversation)

@@ -197,9 +197,7 @@ class SharedEvents:
         self._publish(owner, None, Appended("", 0, 0, "", await clocks.list_servers(owner)))
 
     async def _append(self, event: SharedEvent) -> Appended:
-        if not self._store.cache.is_shared:
-            # Other servers do not get the event.
-            self._store.stale_caches.add_clock(WorkspaceId(event.owner))
+        self._store.stale_caches.add_clock_unless_shared(WorkspaceId(event.owner))
         version = str(event.version) if isinstance(event, WorkspaceUpdate) and event.version else ""
         # A server may have died after it appended the event of a policy version.
         entry = ClockEntry(event.log_entry(), version, tuple(event.objects), may_repeat=bool(version))
