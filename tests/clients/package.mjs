@@ -39,10 +39,15 @@ await until("all arrive", () => histories.every((history) => texts(history).leng
 for (const history of histories) assert.deepEqual(texts(history), wanted);
 const COUNTS = "query ($id: ID!) { session(conversationId: $id) { unreadCount writeSeq readSeq activeTs } totalUnread }";
 for (const [person, client] of [[ann, a], [ben, b]]) {
-  await until("the session that a query answers", async () => {
+  let compared = [];
+  const isSame = async () => {
     const { session, totalUnread } = await person.ask(COUNTS, { id: conversation });
     const held = client.session(conversation).get();
+    compared = [session, totalUnread, held, client.sessions().get().totalUnread, client.state.get()];
     return Object.keys(session).every((name) => session[name] === held[name]) && client.sessions().get().totalUnread === totalUnread;
+  };
+  await until("the session that a query answers", isSame).catch((error) => {
+    throw new Error(`${error.message}: ${JSON.stringify(compared)}`);
   });
 }
 assert.equal(b.session(conversation).get().unreadCount, 200);
