@@ -235,13 +235,14 @@ class StaleCaches:
     async def _end_epochs(self) -> None:
         _keep_since(self._stale_clocks, self._oldest_relevant)
         for workspace in list(self._stale_clocks):
+            # Removed first: an event that the clock misses meanwhile adds it again.
+            added_at = self._stale_clocks.pop(workspace)
             try:
                 await self.end_epoch(workspace)
-            except Unreachable:
-                if not self._cache.is_cluster:
+            except BaseException as error:
+                self._stale_clocks.setdefault(workspace, added_at)
+                if not (isinstance(error, Unreachable) and self._cache.is_cluster):
                     raise
-                continue
-            self._stale_clocks.pop(workspace, None)
 
     async def _invalidate(self, users: dict[UserId, float]) -> None:
         _keep_since(users, self._oldest_relevant)

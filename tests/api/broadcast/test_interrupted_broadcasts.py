@@ -142,11 +142,11 @@ async def test_a_copy_that_another_server_completes_follows_an_edited_reply(
     assert edited is not None and edited.text == "edited"
     await api.services.app.delivery.complete_copy(reserved.message)
 
-    find_copy, misses = store.copies.find, iter((None, None))
+    find_copy, misses = store.copies.find, [None, None]
 
     async def find_late(reply: Message) -> Message | None:
         """Return None for the first two calls, as if the first server stored the copy after them."""
-        return next(misses) if misses.__length_hint__() else await find_copy(reply)
+        return misses.pop() if misses else await find_copy(reply)
 
     monkeypatch.setattr(store.copies, "find", find_late)
     await other_api.services.app.delivery.complete_copy(edited)
