@@ -65,7 +65,7 @@ class Mongo:
             max_reads_per_user: Reads of one user that run at once. Further ones wait.
             heartbeat_ms: Interval at which the driver checks each member.
         """
-        self._primary = PrimaryWatch(timeout_ms / 2000)
+        self._primary = PrimaryWatch(timeout_ms / 2000, lambda: self._client.topology_description)
         options: dict[str, Any] = {
             "w": "majority",
             "journal": True,

@@ -12,13 +12,25 @@ from pymongo.monitoring import (
     TopologyListener,
     TopologyOpenedEvent,
 )
+from pymongo.topology_description import TopologyDescription
 
 
 class PrimaryWatch(TopologyListener):
-    """Measures how long a primary has been missing, compared with the time that an election may take."""
+    """Measures how long a primary has been missing, compared with the time that an election may take.
 
-    def __init__(self, grace_seconds: float) -> None:
+    The driver reports its events up to 1.5 seconds late. They say for how long a primary was missing; whether there is
+    one, and where, is read from the driver.
+    """
+
+    def __init__(self, grace_seconds: float, read_topology: Callable[[], TopologyDescription]) -> None:
+        """Create a watch.
+
+        Args:
+            grace_seconds: The time that an election may take.
+            read_topology: Returns what the driver knows at this moment.
+        """
         self._grace_seconds = grace_seconds
+        self._read_topology = read_topology
         self._missing_since: float | None = None
         """By `time.monotonic`. Infinity: the driver has not looked for a primary yet."""
         self.on_change: Callable[[Container[tuple[str, int | None]]], None] = lambda writable: None
@@ -34,7 +46,9 @@ class PrimaryWatch(TopologyListener):
             return False
         if self._missing_since == math.inf:
             self._missing_since = time.monotonic()
-        return time.monotonic() - self._missing_since > self._grace_seconds
+        if time.monotonic() - self._missing_since <= self._grace_seconds:
+            return False
+        return not self._read_topology().has_writable_server()
 
     def opened(self, event: TopologyOpenedEvent) -> None:
         """Note that no primary is known yet."""
@@ -44,10 +58,11 @@ class PrimaryWatch(TopologyListener):
         """Note that a primary was found or lost."""
         if event.new_description.has_writable_server():
             self._missing_since = None
-            servers = event.new_description.server_descriptions().items()
-            self.on_change({address for address, server in servers if server.is_writable})
         elif self._missing_since is None:
             self._missing_since = time.monotonic()
+        servers = self._read_topology().server_descriptions().items()
+        if writable := {address for address, server in servers if server.is_writable}:
+            self.on_change(writable)
 
     def closed(self, event: TopologyClosedEvent) -> None:
         """Do nothing."""
