@@ -191,7 +191,7 @@ async def _run(url: str, redis_url: str, contents: Sequence[str]) -> None:
     await asyncio.to_thread(insert_messages, url, "bench_sizes", contents)
     await asyncio.to_thread(print_mongo_sizes, url, "bench_sizes")
     async with open_services(
-        load_settings(mongo_url=url, redis_url=redis_url, mongo_database="bench_rates")
+        load_settings(mongo_url=url, redis_url=redis_url, mongo_database="bench_rates"), start_wait_seconds=60
     ) as services:
         print("\nin Redis:")
         await print_redis_sizes(services, url, "bench_rates")

@@ -281,7 +281,7 @@ async def count_trips(databases: EmbeddedServers, group: TestGroup) -> dict[str,
         redis_prefix=f"{_NAME}:",
     )
     trips: dict[str, Trips] = {}
-    async with open_services(settings) as services:
+    async with open_services(settings, start_wait_seconds=60) as services:
         store = services.app.store
         bench = Bench(group, lambda user: InsideAsker(services, user))
         for operation in (bench.message("all offline"), *bench.operations()):

@@ -212,7 +212,7 @@ async def _main(arguments: argparse.Namespace) -> None:
                 mongo_database=_NAME,
                 log_level="ERROR",
             )
-            async with open_services(settings) as services:
+            async with open_services(settings, start_wait_seconds=60) as services:
                 group = await import_day(services, arguments.day, folder)
             with MongoClient[Row](databases.mongo_url) as mongo:
                 report(mongo, load_day(mongo[_NAME], group), arguments.days, arguments.written_out)

@@ -130,7 +130,9 @@ async def run(folder: Path, messages: int, seconds: float) -> None:
             log_level="ERROR",
         )
         async with AsyncExitStack() as stack:
-            services = [await stack.enter_async_context(open_services(settings)) for _ in range(3)]
+            services = [
+                await stack.enter_async_context(open_services(settings, start_wait_seconds=60)) for _ in range(3)
+            ]
             with MongoClient[Row](databases.mongo_url) as mongo:
                 await measure(services, mongo[_NAME], messages, seconds)
 

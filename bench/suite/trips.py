@@ -56,7 +56,7 @@ async def confab_inside(databases: EmbeddedServers, database: str) -> AsyncItera
         mongo_database=database,
         redis_prefix=f"{database}:",
     )
-    async with open_services(settings) as services:
+    async with open_services(settings, start_wait_seconds=60) as services:
         store = services.app.store
 
         async def ask(user: str, query: str, **variables: Any) -> Any:
