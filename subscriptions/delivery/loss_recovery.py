@@ -13,8 +13,8 @@ import structlog
 
 from store.base.ids import MessageId
 from store.base.snowflakes import first_id_at
-from store.deployment.server_lock import LockLost, ServerLock
 from store.messages.message import Message
+from store.redis.server_lock import LockLost, ServerLock
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.push.push_notes import PushNotes
