@@ -72,7 +72,7 @@ class LossRecovery:
 
     async def _recover(self, from_ms: int, epoch: str, lock: ServerLock) -> None:
         store = self._store
-        await self._webhook_notes.recover(from_ms)
+        await self._webhook_notes.recover(from_ms, lock)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         await self._note_earlier(from_ms, lock)
