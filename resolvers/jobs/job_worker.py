@@ -12,6 +12,7 @@ import structlog
 
 from store.base.background import mark_as_background
 from store.base.errors import StoreError
+from store.base.repeated_work import RepeatedWork
 from store.base.tasks import end_tasks
 from store.jobs.job import Job, JobKind
 from store.jobs.job_store import LEASE_MS, MOST_ATTEMPTS, JobStore, LeaseLost
@@ -109,13 +110,9 @@ class JobWorker:
 
     async def _repeat(self) -> None:
         mark_as_background()
+        work = RepeatedWork("jobs", self._begin_due)
         while True:
-            try:
-                await self._begin_due()
-            except StoreError as error:
-                _log.warning("work_failed", work="jobs", reason=str(error))
-            except Exception:
-                _log.exception("work_failed", work="jobs")
+            await work.run()
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._wake.wait()

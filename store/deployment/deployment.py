@@ -1,12 +1,11 @@
 """The deployment as a whole: its name and losses of Redis, with access to its indexes, generations and worker numbers.
 
-Fields of the row `deployment` {_id 1}, in addition to those of `redis_generations.py`, `deployment_time.py` and
-`shared_formats.py`:
+Fields of the row `deployment` {_id 1}, in addition to those of `redis_generations.py`, `reach_times.py`,
+`deployment_time.py` and `shared_formats.py`:
     name   random, part of every cursor
     epoch  the epoch of Redis: a mark in it that is lost with its contents
     egen   the generation that the epoch belongs to
     lost   ms: when Redis last lost its contents
-    mend   ms: messages stored since then have to be checked by loss recovery; absent if there is nothing to check
     fkey   random, in hexadecimal digits: signs addresses of files, unless a setting has the key (ADR 76)
     ekey   random, in hexadecimal digits: key of the names of erased users (ADR 94)
     search the state of the index of messages: see `store/search/index_state.py`
@@ -21,7 +20,8 @@ from contextlib import suppress
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
 from store.deployment.deployment_time import DeploymentTime
-from store.deployment.redis_generations import MAX_DELIVERY_MS, FallbackServer, Generations
+from store.deployment.reach_times import MAX_DELIVERY_MS
+from store.deployment.redis_generations import FallbackServer, Generations
 from store.deployment.shared_formats import SHARED_FORMAT, IncompatibleServer, SharedFormats
 from store.deployment.worker_numbers import LEASES, WorkerNumbers
 from store.mongo.client import Document, Mongo

@@ -12,7 +12,7 @@ When no server has reached Redis for `AWAY_AFTER_MS`, a generation without a Red
 fallback of its own. The first server that reaches Redis again begins the next generation. If only one server cannot
 reach Redis, it raises Unreachable instead: the others would not see what it writes.
 
-Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
+Fields of the row `deployment` {_id 1}, in addition to those of `reach_times.py`. Times are in ms by MongoDB's clock:
     gen    number of the newest generation
     slots  the generations of a cluster's slots, unless all have the newest one: see `slot_generations.py`
     run    run id of the Redis that it lives in: CLUSTER for a cluster, AWAY for no Redis
@@ -21,12 +21,7 @@ Fields of the row `deployment` {_id 1}; all times are in ms by MongoDB's clock:
     first  configuration epochs of the primaries with slots when the servers began to use the cluster, by node id
     begun  when the newest generation began
     since  when the last generation of all slots began
-    seen   when a server last reached that Redis, or a part of the cluster
-    noted  the same, for servers that understand `slots`
-    whole  when a server last reached all shards of the cluster
-    apart  when all shards were last reached, while a shard has not been for AWAY_AFTER_MS; absent otherwise
     was    when all of the previous Redis was last reached
-    mend   messages stored since then may not be delivered completely; absent: there is nothing to recover
 """
 
 from __future__ import annotations
@@ -43,6 +38,7 @@ from store.base.errors import Unreachable
 from store.deployment import known_shards
 from store.deployment.known_shards import CLUSTER
 from store.deployment.lost_notes import LostNotes
+from store.deployment.reach_times import LAST_WHOLE, ReachTimes
 from store.deployment.slot_generations import SlotGenerations, is_outdated
 from store.mongo.client import Mongo
 from store.mongo.collections import DEPLOYMENT
@@ -55,13 +51,6 @@ _log = structlog.get_logger()
 
 AWAY = ""
 """The run id while the deployment has no Redis."""
-
-AWAY_AFTER_MS = 4_000
-"""Time without any server reaching Redis after which the servers use their fallbacks."""
-
-_SEEN_INTERVAL_MS = 1_000
-MAX_DELIVERY_MS = 30_000
-"""Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
 
 _FIELDS = (
     "gen",
@@ -81,12 +70,6 @@ _FIELDS = (
 _PROJECTION = dict.fromkeys(_FIELDS, 1) | {"now": MONGO_NOW}
 ROW_FIELDS = _PROJECTION | {"slots": 1, "first": 1}
 """The fields of the row that say which contents of Redis are valid."""
-
-_WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
-"""Servers of earlier versions write `seen` only."""
-
-_LAST_WHOLE = {"$ifNull": ["$apart", _WHOLE_IF_KNOWN]}
-"""When all of Redis was last reached."""
 
 
 async def _always() -> bool:
@@ -111,7 +94,6 @@ class Generations:
         self._fallback = fallback
         self._lock = asyncio.Lock()
         self._run: str | None = None
-        self._unreachable_since: float | None = None
         self._shards: dict[str, str] = {}
         """The run ids under which this process uses the shards of a cluster."""
         self._slots = SlotGenerations.uniform(0)
@@ -125,12 +107,11 @@ class Generations:
         """Messages stored since then may not be delivered completely. None: there is nothing to recover."""
         self.is_apart = False
         """True while a shard is away for all servers. Messages stored meanwhile are checked when it is back."""
-        self._partial_since: float | None = None
-        """Time since when this process has not reached all shards, by `time.monotonic`."""
         self.noted_epoch: str | None = None
         """The epoch of Redis that the row had when it was last checked."""
         self.lost_notes = LostNotes()
         """Times of messages and changes whose notes are lost, because Redis or a shard was away."""
+        self._reach_times = ReachTimes(mongo, self.lost_notes)
         self.on_row: Callable[[dict[str, Any]], object] = lambda _: None
         """Called with the deployment's row whenever `check` has read it."""
         self.may_differ_by_slot: Callable[[], Awaitable[bool]] = _always
@@ -227,49 +208,13 @@ class Generations:
         try:
             is_whole = await self._cache.ping()
         except Unreachable:
-            if self._unreachable_since is None:
-                self._unreachable_since = time.monotonic()
-            await self._handle_unreachable(_ms_since(self._unreachable_since))
+            self._reach_times.note_unreachable()
+            await self._handle_unreachable()
             raise
-        self._unreachable_since = None
         if not self._cache.is_shared:
             _log.warning("redis_is_back")
             await self._cache.leave_fallback()
-        await self._note_reached(row, is_whole=is_whole)
-
-    async def _note_reached(self, row: Mapping[str, Any], *, is_whole: bool) -> None:
-        """Write when Redis, and all of its shards, were reached, if no server has done so in the last second.
-
-        If a shard was away for all servers, the messages stored meanwhile have to be checked, even if the shard has
-        kept its contents: their effects on it, and their notes in it, are missing. The same
-        applies to messages that this process stored while it used the fallback and other servers used Redis again.
-        """
-        now, of_run = row["now"], {"_id": 1, "run": self._run}
-        change: dict[str, Any] = {}
-        partial_since = self._partial_since or time.monotonic()
-        self._partial_since = None if is_whole else partial_since
-        if now - row.get("seen", 0) > _SEEN_INTERVAL_MS:
-            change |= {"seen": MONGO_NOW, "noted": MONGO_NOW}
-        if is_outdated(row):
-            # This writes `noted`, after which the field `slots` would be valid again.
-            change |= {"noted": MONGO_NOW, "slots": "$$REMOVE"}
-        if is_whole:
-            if now - row.get("whole", 0) > _SEEN_INTERVAL_MS:
-                change["whole"] = MONGO_NOW
-            since = [at for at in (row.get("apart"), self.lost_notes.find_first_ms(self.begun_ms)) if at is not None]
-            if since:
-                # Another value, so that a recovery that runs does not end it. `$min` ignores missing fields.
-                earlier = {"$subtract": ["$mend", 1]}
-                change["mend"] = {"$min": [earlier, min(since) - MAX_DELIVERY_MS]}
-                change["apart"] = "$$REMOVE"
-        elif "apart" not in row and now - row.get("whole", 0) > AWAY_AFTER_MS < _ms_since(partial_since):
-            change["apart"] = {"$ifNull": ["$whole", MONGO_NOW]}
-            # Unless another server has reached all shards meanwhile.
-            of_run["whole"] = row.get("whole", {"$exists": False})
-            _log.error("redis_shard_is_away")
-        if change and await self._mongo.update_one(DEPLOYMENT, of_run, [{"$set": change}]) and "mend" in change:
-            self.lost_notes.clear()
-            _log.warning("messages_are_checked", since=min(since))
+        await self._reach_times.note_reached(row, self._run, self.begun_ms, is_whole=is_whole)
 
     @property
     def differs_by_slot(self) -> bool:
@@ -318,13 +263,13 @@ class Generations:
         if row.get("run") == CLUSTER:
             self._enter(CLUSTER, row)
 
-    async def _handle_unreachable(self, unreachable_ms: float) -> None:
+    async def _handle_unreachable(self) -> None:
         """Use the fallback if no server reaches Redis, and stop using it if another server does."""
         if self._fallback is None:
             return
         row = await self._read_row()
         if row.get("run") != AWAY:
-            if row["now"] - row.get("seen", row["now"]) < AWAY_AFTER_MS or unreachable_ms < AWAY_AFTER_MS / 4:
+            if not self._reach_times.is_away(row):
                 # Other servers use Redis, and would not see what this one writes.
                 await self._cache.leave_fallback()
                 return
@@ -365,7 +310,7 @@ class Generations:
             "seen": MONGO_NOW,
             "noted": MONGO_NOW,
             # Keeps the time when Redis was last seen through a generation without Redis.
-            "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", _LAST_WHOLE]},
+            "was": {"$cond": [{"$eq": ["$run", AWAY]}, "$was", LAST_WHOLE]},
         }
         shards = await known_shards.fields_of_new_generation(row, run, admitted)
         change |= {name: {"$literal": value} for name, value in shards.items()}
@@ -378,7 +323,7 @@ class Generations:
 
         slots: the stored form of the new `SlotGenerations`. replaced: the shard with a new run id.
         """
-        change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": _LAST_WHOLE}
+        change = {"gen": slots["gen"], "slots": {"$literal": slots}, "begun": MONGO_NOW, "was": LAST_WHOLE}
         change["noted"] = MONGO_NOW
         unchanged = {"_id": 1, "gen": row["gen"], "run": CLUSTER}
         if replaced is not None:
@@ -394,7 +339,3 @@ class Generations:
         # were added since this time are still remembered.
         self.began_at = row["asked_at"] - (row["now"] - row.get("since", 0)) / 1000
         self._cache.keys.enter(self.number, self._slots.by_slot(self.number))
-
-
-def _ms_since(began: float) -> float:
-    return (time.monotonic() - began) * 1000

@@ -34,6 +34,9 @@ T = TypeVar("T")
 BATCH = 500
 """Largest number of messages that share one write."""
 
+_ATTEMPTS = 10
+"""Attempts to reserve a place in a conversation that does not stay in the cache."""
+
 _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
 
@@ -41,15 +44,23 @@ _RETRY_SECONDS = (0.05, 1.0)
 async def reserve_place(
     store: Store, message: Message, reason: ReservationReason
 ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
-    """Reserve a place for a message that is not new. Return the refusal if it gets none."""
+    """Reserve a place for a message that is not new. One round trip if everything is known.
+
+    Returns the refusal if it gets none: NOT_VISIBLE if the conversation is gone, NOT_LOADED if it could not be loaded.
+    """
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:
             return await store.channel_places.reserve(message, reason)
         case ConversationKind.THREAD:
             return await store.reply_places.reserve(message, None, reason)
         case _:
-            await store.conversations.load((message.conversation,), with_members=True)
-            return await store.outbox.reserve(message, reason)
+            for _ in range(_ATTEMPTS):
+                place = await store.outbox.reserve(message, reason)
+                if place is not Refusal.NOT_LOADED:
+                    return place
+                if not await store.conversations.load((message.conversation,), with_members=True):
+                    return SendingRefusal.NOT_VISIBLE
+            return Refusal.NOT_LOADED
 
 
 class CommitStage:

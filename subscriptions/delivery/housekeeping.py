@@ -21,8 +21,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from store.base.background import mark_as_background
-from store.base.errors import StoreError
 from store.base.ids import PARTITIONS, UserId
+from store.base.repeated_work import RepeatedWork
 from store.base.tasks import end_tasks
 from store.messages.message import ReservedMessage
 from store.messages.revision_store import Revision, RevisionKind
@@ -281,20 +281,9 @@ class Housekeeper:
         await self._store.deployment.formats.check_running()
 
     async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Run periodic work at an interval, and sooner after a failure.
-
-        Of consecutive failures only the first is logged.
-        """
+        """Run periodic work at an interval, and sooner after a failure."""
         mark_as_background()
-        is_failing = False
+        repeated = RepeatedWork(name, work, "housekeeping_failed")
         while not self._closing:
-            await asyncio.sleep(min(seconds, _RETRY_SECONDS) if is_failing else seconds)
-            try:
-                await work()
-                is_failing = False
-            except StoreError as error:
-                if not is_failing:
-                    _log.warning("housekeeping_failed", work=name, reason=str(error))
-                is_failing = True
-            except Exception:
-                _log.exception("housekeeping_failed", work=name)
+            await asyncio.sleep(min(seconds, _RETRY_SECONDS) if repeated.is_failing else seconds)
+            await repeated.run()

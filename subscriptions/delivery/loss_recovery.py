@@ -13,8 +13,8 @@ import structlog
 
 from store.base.ids import MessageId
 from store.base.snowflakes import first_id_at
-from store.deployment.server_lock import LockLost, ServerLock
 from store.messages.message import Message
+from store.redis.server_lock import LockLost, ServerLock
 from store.store import Store
 from subscriptions.delivery.message_delivery import MessageDelivery
 from subscriptions.delivery.push.push_notes import PushNotes
@@ -72,7 +72,7 @@ class LossRecovery:
 
     async def _recover(self, from_ms: int, epoch: str, lock: ServerLock) -> None:
         store = self._store
-        await self._webhook_notes.recover(from_ms)
+        await self._webhook_notes.recover(from_ms, lock)
         # Their notes for the index are lost too.
         await store.index_states.extend(from_ms)
         await self._note_earlier(from_ms, lock)

@@ -14,6 +14,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from store.base.clock import DeploymentClock, SystemClock
 from store.base.errors import Unreachable
 from store.build import build_store
+from store.deployment.lost_notes import LostNotes
+from store.deployment.reach_times import ReachTimes
 from store.deployment.redis_generations import Generations
 from store.mongo.client import Mongo
 from store.redis.admission import ClusterReport, RedisIdentity
@@ -229,7 +231,7 @@ async def test_generations_of_slots_end_if_only_older_servers_have_run(mongo: Mo
         await generations.admit(_shard("run b", "first", range(9)))
         assert _numbers(generations) == [2, 2, 2]
         row = await generations._read_row()
-        await generations._note_reached(row, is_whole=True)
+        await ReachTimes(mongo, LostNotes()).note_reached(row, "cluster", 0, is_whole=True)
     assert "slots" not in await generations._read_row()
 
 

@@ -25,7 +25,7 @@ from server.services import Services, open_services
 from server.settings import Settings, load_settings
 from store.base.errors import StoreError
 from store.base.ids import ConversationId, UserId
-from store.deployment import redis_generations as generations
+from store.deployment import reach_times
 from store.messages.message import Message
 from tests.api.client import Api
 from tests.conftest import folder_in_memory
@@ -66,7 +66,7 @@ async def deployment(
     redis: EmbeddedServers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[TwoServers]:
-    monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
+    monkeypatch.setattr(reach_times, "AWAY_AFTER_MS", AWAY_AFTER_MS)
     settings = load_settings(mongo_url=mongo_url, mongo_database=emptied_database, redis_url=redis.redis_url)
     async with open_services(settings) as services, open_services(settings) as others:
         one, other = (Api(each, _mongo_janitor, emptied_database) for each in (services, others))

@@ -11,7 +11,7 @@ import pytest
 
 from server.embedded import EmbeddedServers
 from store.base.errors import Unreachable
-from store.deployment import redis_generations as generations
+from store.deployment import reach_times
 from tests.api.client import Api
 
 AWAY_AFTER_MS = 1_500
@@ -29,9 +29,9 @@ class TwoServers:
     async def lose_redis(self) -> None:
         """Stop Redis, and let both servers notice it."""
         self.redis._child("redis").kill()
-        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", 200)
+        self.monkeypatch.setattr(reach_times, "AWAY_AFTER_MS", 200)
         await self.until(lambda api: api.services.app.uses_fallback)
-        self.monkeypatch.setattr(generations, "AWAY_AFTER_MS", AWAY_AFTER_MS)
+        self.monkeypatch.setattr(reach_times, "AWAY_AFTER_MS", AWAY_AFTER_MS)
 
     async def bring_redis_back(self) -> None:
         """Start Redis empty, and let both servers notice it."""

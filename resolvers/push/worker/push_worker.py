@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
@@ -16,6 +16,7 @@ from resolvers.push.worker.push_sender import PushSender
 from store.base.background import mark_as_background
 from store.base.errors import StoreError
 from store.base.ids import UserId
+from store.base.repeated_work import RepeatedWork
 from store.base.tasks import end_tasks
 from store.push.push_intents import SettledIntent, TakenIntent
 
@@ -56,8 +57,8 @@ class PushWorker:
     def open(self) -> None:
         """Begin to work in the background."""
         self._loops = [
-            asyncio.create_task(self._repeat("push_notes", self._noted, self._expand)),
-            asyncio.create_task(self._repeat("push_intents", self._due, self._decide_due)),
+            asyncio.create_task(self._repeat(RepeatedWork("push_notes", self._expand), self._noted)),
+            asyncio.create_task(self._repeat(RepeatedWork("push_intents", self._decide_due), self._due)),
         ]
 
     async def close(self) -> None:
@@ -132,24 +133,13 @@ class PushWorker:
         except Exception:
             _log.exception("push_not_sent")
 
-    async def _repeat(self, name: str, wake: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
-        """Work when it is asked for, and at an interval. Of consecutive failures only the first is logged."""
+    async def _repeat(self, work: RepeatedWork, wake: asyncio.Event) -> None:
+        """Work when it is asked for, and at an interval."""
         mark_as_background()
-        is_failing = False
         while True:
-            try:
-                async with asyncio.timeout(_RETRY_SECONDS if is_failing else POLL_SECONDS):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_SECONDS if work.is_failing else POLL_SECONDS):
                     await wake.wait()
-            except TimeoutError:
-                pass
             wake.clear()
-            try:
-                await work()
-                is_failing = False
-            except StoreError as error:
-                if not is_failing:
-                    _log.warning("work_failed", work=name, reason=str(error))
-                is_failing = True
-            except Exception:
-                _log.exception("work_failed", work=name)
+            await work.run()
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -17,6 +17,7 @@ from resolvers.webhooks.outgoing.endpoint import ANSWER_SECONDS, Endpoints
 from resolvers.webhooks.outgoing.payloads import Payloads
 from store.base.background import mark_as_background
 from store.base.errors import StoreError
+from store.base.repeated_work import RepeatedWork
 from store.base.tasks import end_tasks
 from store.store import Store
 from store.webhooks.delivery_store import LEASE_MS
@@ -88,11 +89,11 @@ class DeliveryWorker:
     def open(self) -> None:
         """Start to deliver in the background."""
         self._tasks = [
-            asyncio.create_task(self._repeat(work, seconds))
-            for work, seconds in (
-                (self.deliver_due, INTERVAL_SECONDS),
-                (self._renew, _RENEW_SECONDS),
-                (self.remove_deleted, _REMOVAL_SECONDS),
+            asyncio.create_task(self._repeat(seconds, name, work))
+            for seconds, name, work in (
+                (INTERVAL_SECONDS, "delivery", self.deliver_due),
+                (_RENEW_SECONDS, "leases", self._renew),
+                (_REMOVAL_SECONDS, "removals", self.remove_deleted),
             )
         ]
 
@@ -186,20 +187,12 @@ class DeliveryWorker:
         if any(id in known for id in ids):
             self._wake.set()
 
-    async def _repeat(self, work: Any, seconds: float) -> None:
+    async def _repeat(self, seconds: float, name: str, work: Callable[[], Awaitable[None]]) -> None:
         mark_as_background()
-        is_failing = False
+        repeated = RepeatedWork(name, work, "webhooks_not_delivered")
         while True:
             await self._pause(seconds, can_wake=work == self.deliver_due)
-            try:
-                await work()
-                is_failing = False
-            except StoreError as error:
-                if not is_failing:
-                    _log.warning("webhooks_not_delivered", reason=str(error))
-                is_failing = True
-            except Exception:
-                _log.exception("webhooks_not_delivered")
+            await repeated.run()
 
     async def _pause(self, seconds: float, *, can_wake: bool) -> None:
         if not can_wake:

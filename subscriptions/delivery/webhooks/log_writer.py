@@ -113,7 +113,7 @@ class LogWriter:
                     return written
                 with_unknown |= {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
                 new = [entry for entry in entries if (entry.key, entry.id) not in self._partly_written]
-                written += await self._write(new, waiting) if new else 0
+                written += await self._write(new, with_unknown, waiting) if new else 0
                 # Events that wait for earlier messages delay no other conversation.
                 read |= {entry.key: entry.id for entry in entries}
                 if not await self._renew():
@@ -137,10 +137,15 @@ class LogWriter:
             return None
         return await notes.list_entries(_ENTRIES, read, is_recovery=True) or entries
 
-    async def _write(self, entries: Sequence[EventEntry], waiting: set[str]) -> int:
+    async def _write(
+        self, entries: Sequence[EventEntry], with_unknown: set[tuple[str, bytes]], waiting: set[str]
+    ) -> int:
         """Write what is not waiting for earlier messages. Return the number of entries that are done.
 
-        waiting: Conversations whose events wait; those that are found are added.
+        Args:
+            entries: The entries to write.
+            with_unknown: Entries that stay in their streams after their known events are written.
+            waiting: Conversations whose events wait; those that are found are added.
         """
         # A webhook may be newer than the last refresh of this process, and older than these events.
         await self._store.webhook_registry.refresh()
@@ -164,9 +169,8 @@ class LogWriter:
             if changed:
                 self._bus.send_frames(NEW_EVENTS, {ALL_SERVERS: sorted(changed)})
         self._order.note_written(arranged)
-        unknown = {(entry.key, entry.id) for entry in entries if has_unknown(entry)}
-        done = [entry for entry in arranged.done if (entry.key, entry.id) not in unknown]
-        self._partly_written |= unknown & {(entry.key, entry.id) for entry in arranged.done}
+        done = [entry for entry in arranged.done if (entry.key, entry.id) not in with_unknown]
+        self._partly_written |= with_unknown & {(entry.key, entry.id) for entry in arranged.done}
         await self._store.webhook_notes.remove(done)
         return len(done)
 

@@ -18,6 +18,7 @@ from store.base.workspace_ids import WorkspaceId
 from store.messages.message import Message
 from store.messages.revision_store import RevisionKind
 from store.redis.cache import Call
+from store.redis.server_lock import ServerLock
 from store.reports.report import Report
 from store.store import Store
 from store.webhooks.event_rows import GAP, NotedEvent
@@ -163,10 +164,14 @@ class WebhookNotes:
             ]
         await self._note(events)
 
-    async def recover(self, from_ms: int) -> None:
+    async def recover(self, from_ms: int, lock: ServerLock) -> None:
         """Note the messages and reports again whose notes Redis may have lost, and announce a gap for other events.
 
-        Raises StoreError: repeat it. from_ms: when Redis was last known to have its contents.
+        Raises StoreError: repeat it.
+
+        Args:
+            from_ms: When Redis was last known to have its contents.
+            lock: The lock of the recovery. It is extended after each page.
         """
         await self._registry.refresh()
         if not self._registry.may_want_any:
@@ -179,18 +184,20 @@ class WebhookNotes:
             calls = store.webhook_notes.note_calls(self._recovered(messages, revision), is_recovery=True)
             if calls:
                 await store.cache.run_in_background(calls)
-        await self._recover_reports(since_ms)
+            await lock.extend()
+        await self._recover_reports(since_ms, lock)
         gap = NotedEvent(f"gap-{store.deployment.redis_epoch}", GAP, "", (since_ms, store.clock.now_ms()), from_ms)
         await self._note([gap])
         _log.warning("webhook_events_may_be_lost", since_ms=since_ms)
 
-    async def _recover_reports(self, since_ms: int) -> None:
+    async def _recover_reports(self, since_ms: int, lock: ServerLock) -> None:
         after = 0
         while reports := await self._store.reports.list_since(since_ms, _PAGE, after):
             events = [report_event(report) for report in reports if self.wants_report(report)]
             calls = self._store.webhook_notes.note_calls(events, is_recovery=True)
             if calls:
                 await self._store.cache.run_in_background(calls)
+            await lock.extend()
             after = reports[-1].order
 
     async def _note(self, events: Iterable[NotedEvent]) -> None:
