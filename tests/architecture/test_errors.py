@@ -15,7 +15,8 @@ from resolvers.base import errors
 from resolvers.base.errors import ConfabError
 from schema.base.errors import ErrorCode, format_error
 from schema.sdl import print_sdl
-from store.base.errors import StoreError, Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import StoreError, Unreachable
 
 WITHOUT_A_CLASS = {"INTERNAL"}
 """Exceptions that only a bug raises."""

@@ -14,7 +14,8 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from server.app import create_app
 from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.base.errors import Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from tests.protocol.peer import Peer, open_socket
 from tests.server.served_app import ServeApp
