@@ -1,4 +1,4 @@
-"""`confab search`: commands for the index of messages."""
+"""Rebuilds the index of messages, and prints its state."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -33,41 +31,10 @@ from store.search.mongo_search_index import MongoSearchIndex
 from store.search.past_indexing import PastIndexing, Report
 from store.search.unindexed_messages import UnindexedMessages
 
-app = typer.Typer(name="search", help="The index of messages: rebuild it, or print how far it is complete.")
-
-DataDir = Annotated[Path, typer.Option(help="Folder of the embedded MongoDB and Redis.")]
-
 _PAUSE_RATIO = 0.25
 """Seconds of pause for each second of work. Servers that index the past pause longer."""
 
 _POLL_SECONDS = 1.0
-
-
-@app.command()
-def rebuild(data_dir: DataDir = Path(".data")) -> None:
-    """Index all messages again, oldest first, and remove the old index at the end. Servers may be running.
-
-    Searches find messages by the old index meanwhile. After Ctrl-C, servers continue more slowly; repeat the command to
-    continue at full speed. If another process is indexing, this one shows its progress.
-    """
-    settings = _settings(data_dir)
-    asyncio.run(rebuild_index(settings, Console(stderr=True, highlight=False, markup=False), print))
-
-
-@app.command()
-def status(data_dir: DataDir = Path(".data")) -> None:
-    """Print how far the index is complete, and how many messages wait for it."""
-    asyncio.run(print_status(_settings(data_dir), print))
-
-
-def _settings(data_dir: Path) -> Settings:
-    from server.cli.databases import urls_of_running_dev
-    from server.cli.dev import development_settings
-
-    settings = development_settings(**urls_of_running_dev(development_settings(), data_dir, lambda _: None))
-    if settings.search == "off":
-        raise CommandError("CONFAB_SEARCH is off: there is no index.")
-    return settings
 
 
 class _Connected(NamedTuple):
