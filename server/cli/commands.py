@@ -343,7 +343,7 @@ def import_chat(
     """
     import asyncio
 
-    from server.cli.databases import databases
+    from server.cli.databases import check_databases, databases
     from server.cli.dev import development_settings
 
     if (group is None) == (workspace is None):
@@ -359,6 +359,7 @@ def import_chat(
     settings = development_settings()
     with databases(settings, data_dir, _print_note) as urls:
         unlimited = development_settings(**urls)
+        asyncio.run(check_databases(unlimited))
         if workspace is not None:
             asyncio.run(run_workspace_import(unlimited, files, workspace))
         elif group is not None:

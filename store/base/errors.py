@@ -14,6 +14,9 @@ Refused: a transaction's own conditions were not met, so nothing was stored. Sup
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
+
+Database = Literal["mongodb", "redis"]
 
 failures: Counter[str] = Counter()
 """Failed calls of this process, by database."""
@@ -26,13 +29,25 @@ class StoreError(Exception):
 class Unreachable(StoreError):
     """A database did not answer in time. Whether a write took place is unknown."""
 
+    database: Database | None = None
+    """The database that failed. None if the error does not say it."""
+
+    def __init__(self, reason: str = "", database: Database | None = None) -> None:
+        super().__init__(reason)
+        if database is not None:
+            self.database = database
+
 
 class NotAttempted(Unreachable):
     """Nothing was sent to MongoDB: it has no primary, or its data needs a later version of Confab."""
 
+    database = "mongodb"
+
 
 class TimeLimit(Unreachable):
     """MongoDB stopped a read, because it took longer than its caller allowed."""
+
+    database = "mongodb"
 
 
 class LockTimeout(StoreError):

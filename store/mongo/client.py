@@ -384,7 +384,7 @@ class Mongo:
         async def within(session: Any) -> None:
             # The driver repeats for two minutes, and its own deadlines would leave the transaction open on the server.
             if loop.time() > deadline:
-                raise Unreachable("a transaction conflicted with others for too long")
+                raise Unreachable("a transaction conflicted with others for too long", "mongodb")
             await work(session)
 
         self._count()

@@ -189,4 +189,4 @@ def raise_first_error(results: Sequence[Any]) -> None:
     """Raise Unreachable for the first error reply among results."""
     for result in results:
         if isinstance(result, Exception):
-            raise Unreachable(str(result)) from result
+            raise Unreachable(str(result), "redis") from result

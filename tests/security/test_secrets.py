@@ -161,4 +161,6 @@ async def test_passwords_of_unreachable_databases_are_not_revealed(
     for text in (ready.text, answer.text):
         expect_no_secrets(text, "zq-", *IMPLEMENTATION_WORDS)
     assert "127.0.0.1" in log.getvalue()
+    # The driver appends its state of every server.
+    expect_no_secrets(log.getvalue(), "TopologyDescription", "configured timeouts")
     expect_no_secrets(log.getvalue() + repr(settings), "zq-password", "zq-user", "zq-option", SECRET)

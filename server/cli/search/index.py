@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from server.cli.clocks import read_clock
-from server.errors import CommandError, mongo_error
+from server.errors import CommandError, database_error
 from server.settings import Settings
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
@@ -53,7 +53,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Connected]:
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
     except StoreError as error:
-        raise mongo_error(error) from error
+        raise database_error(error) from error
     finally:
         await mongo.close()
 
@@ -92,7 +92,7 @@ async def print_status(settings: Settings, report: Callable[[str], None]) -> Non
             count, age_ms = await UnindexedMessages(cache, cache.keys, clock).measure()
             report(f"Messages that wait: {count:,}, the oldest for {age_ms / 1000:.1f} s.")
         except Unreachable as error:
-            report(f"How many messages wait is not known: Redis does not answer ({error}).")
+            report(f"How many messages wait is not known. {database_error(error)}")
         finally:
             await cache.close()
 
