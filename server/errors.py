@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from store.base.errors import StoreError
+from store.base.errors import StoreError, Unreachable
+
+_DATABASES = {"mongodb": "MongoDB at CONFAB_MONGO_URL", "redis": "Redis at CONFAB_REDIS_URL"}
 
 
 class CommandError(Exception):
     """Raised when a command fails. The message says in one sentence what is wrong and what to do."""
 
 
-def mongo_error(error: StoreError) -> CommandError:
-    """Return the error for a failed call to MongoDB."""
-    return CommandError(f"MongoDB at CONFAB_MONGO_URL failed: {short_reason(error)}.")
+def database_error(error: StoreError) -> CommandError:
+    """Return the error for a failed call to a database. It names the setting that holds the address.
 
-
-def short_reason(error: StoreError) -> str:
-    """Return the message of an error without the state of all servers, which the driver appends for logs."""
-    return str(error).partition(" (configured timeouts")[0].partition(", Timeout: ")[0]
+    The reason has the host and the port at most: the address in the setting may have a password.
+    """
+    database = error.database if isinstance(error, Unreachable) else None
+    name = _DATABASES[database] if database is not None else " or ".join(_DATABASES.values())
+    return CommandError(f"{name} failed: {str(error).rstrip('.')}.")

@@ -25,7 +25,7 @@ from server.chat_import.group import ImportedPeople, invite_member, open_group
 from server.chat_import.log_file import ChatFile, read_chat
 from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
 from server.chat_import.runner import ImportCounts, ImportRunner
-from server.errors import CommandError
+from server.errors import database_error
 from server.services import Services, open_services
 from server.settings import UNLIMITED, Settings
 from store.base.errors import StoreError
@@ -78,7 +78,7 @@ async def run_import(settings: Settings, path: Path, group: str) -> ImportSummar
                 summary = await import_chat(services, chat, plan, group, report)
         except StoreError as error:
             _print_stopped(console, reached, chat)
-            raise CommandError(f"MongoDB or Redis does not answer: {error}") from error
+            raise database_error(error) from error
         except BaseException:
             _print_stopped(console, reached, chat)
             raise

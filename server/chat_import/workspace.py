@@ -26,7 +26,7 @@ from server.chat_import.command import START_WAIT_SECONDS, import_log, progress_
 from server.chat_import.group import IMPORTING_CALLER, ImportedPeople
 from server.chat_import.log_file import ChatFile, read_chat
 from server.chat_import.plan import IMPORTER, ImportPlan, SendStep, make_plan
-from server.errors import CommandError
+from server.errors import CommandError, database_error
 from server.services import Services, open_services
 from server.settings import UNLIMITED, Settings
 from store.base.errors import StoreError
@@ -90,7 +90,7 @@ async def run_workspace_import(settings: Settings, paths: Sequence[Path], worksp
         except BaseException as error:
             console.print(f"Stopped after {reached} of {length} lines. Repeat the command to continue.", soft_wrap=True)
             if isinstance(error, StoreError):
-                raise CommandError(f"MongoDB or Redis does not answer: {error}") from error
+                raise database_error(error) from error
             raise
     _print_summary(result, logs, workspace)
     return result

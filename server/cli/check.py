@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from server.blob_store import open_blob_store
 from server.cli.clocks import read_clock
-from server.errors import CommandError, short_reason
+from server.errors import CommandError, database_error
 from server.settings import Settings
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError
@@ -70,7 +70,7 @@ async def check_data(settings: Settings, options: CheckOptions, console: Console
     except NewerData as error:
         failure = CommandError(str(error))
     except StoreError as error:
-        failure = CommandError(f"Not everything was checked: {short_reason(error)}.")
+        failure = CommandError(f"Not everything was checked: {database_error(error)}")
     if options.as_json:
         report(json.dumps(_as_json(results, failure), ensure_ascii=False, default=str))
     if failure is not None:

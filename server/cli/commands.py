@@ -1,4 +1,8 @@
-"""Definition of the command `confab`."""
+"""Definition of the command `confab`.
+
+Commands import their code when they run. The supervisor of `confab serve --workers` runs as long as its processes,
+and needs neither drivers nor the application.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,8 @@ from rich.console import Console
 
 from resolvers.base.errors import ConfabError
 from resolvers.users.callers import CallerRole
-from server.cli import search
 from server.cli.admin import commands as admin
+from server.cli.search import commands as search
 from server.embedded import EmbeddedError
 from server.errors import CommandError
 from server.settings import Settings, SettingsError, check_fit_to_serve, find_foreign_token_warning, load_settings
@@ -339,7 +343,7 @@ def import_chat(
     """
     import asyncio
 
-    from server.cli.databases import databases
+    from server.cli.databases import check_databases, databases
     from server.cli.dev import development_settings
 
     if (group is None) == (workspace is None):
@@ -355,6 +359,7 @@ def import_chat(
     settings = development_settings()
     with databases(settings, data_dir, _print_note) as urls:
         unlimited = development_settings(**urls)
+        asyncio.run(check_databases(unlimited))
         if workspace is not None:
             asyncio.run(run_workspace_import(unlimited, files, workspace))
         elif group is not None:

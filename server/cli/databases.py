@@ -7,8 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from server.embedded import EmbeddedServers, find_running
-from server.errors import CommandError
+from server.errors import CommandError, database_error
 from server.settings import Settings
+from store.base.errors import StoreError
+from store.mongo.client import Mongo
+from store.redis.cache import Cache
+from store.scripts import read_scripts
 
 
 def missing_databases(settings: Settings) -> set[str]:
@@ -69,3 +73,20 @@ def _find_running_urls(missing: set[str], data_dir: Path, report: Callable[[str]
 def embedded_urls(servers: EmbeddedServers, wanted: set[str]) -> dict[str, str]:
     """Return the URLs of started servers by setting."""
     return {field: getattr(servers, field) for field in sorted(wanted)}
+
+
+async def check_databases(settings: Settings) -> None:
+    """Raise CommandError unless MongoDB and Redis answer.
+
+    For commands that run the services of a server, which would log many warnings until both answer.
+    """
+    mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
+    cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
+    try:
+        await mongo.ping()
+        await cache.check_health()
+    except StoreError as error:
+        raise database_error(error) from error
+    finally:
+        await cache.close()
+        await mongo.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from server.errors import CommandError, mongo_error
+from server.errors import CommandError, database_error
 from server.settings import Settings
 from store.base.errors import StoreError
 from store.deployment.restore import reset_after_restore
@@ -38,7 +38,7 @@ async def migrate_data(
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
     except StoreError as error:
-        raise mongo_error(error) from error
+        raise database_error(error) from error
     finally:
         await mongo.close()
 
@@ -52,7 +52,7 @@ async def mark_restored(settings: Settings) -> None:
                 f"The database {settings.mongo_database} has no deployment of Confab: check CONFAB_MONGO_DATABASE."
             )
     except StoreError as error:
-        raise mongo_error(error) from error
+        raise database_error(error) from error
     finally:
         await mongo.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from server.errors import CommandError, mongo_error
+from server.errors import CommandError, database_error
 from server.settings import Settings, redact_url
 from store.base.errors import Unreachable
 from store.deployment.sharding import NotSharded, shard
@@ -34,7 +34,7 @@ async def _run(settings: Settings, report: Callable[[str], None]) -> None:
             "Nothing was changed."
         ) from error
     except Unreachable as error:
-        raise mongo_error(error) from error
+        raise database_error(error) from error
     finally:
         await mongo.close()
     if registered:

@@ -1,4 +1,7 @@
-"""MongoDB as a one-node replica set."""
+"""MongoDB as a one-node replica set.
+
+Functions import its driver when they run: the command line imports this module and mostly starts no server.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,20 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from pymongo import MongoClient
-from pymongo.errors import ConnectionFailure, OperationFailure
+from typing import TYPE_CHECKING, Any
 
 from server.embedded.binaries import Binary
 from server.embedded.child_process import ServerProgram
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+
+    _Client = MongoClient[dict[str, Any]]
 
 REPLICA_SET = "rs0"
 
 _NOT_YET_INITIALIZED = 94
 _SELECTION_TIMEOUT_MS = 2000
-
-_Client = MongoClient[dict[str, Any]]
 
 
 def mongod(binary: Binary, home: Path) -> ServerProgram:
@@ -67,6 +70,8 @@ def _program(
 
 
 def _make_primary(client: _Client, port: int) -> bool:
+    from pymongo.errors import OperationFailure
+
     try:
         client.admin.command("replSetGetConfig")
     except OperationFailure as error:
@@ -84,6 +89,9 @@ def _move_replica_set(client: _Client, port: int) -> bool:
 
 
 def _run_when_listening(step: Callable[[_Client, int], bool], port: int, pid: int) -> bool:
+    from pymongo import MongoClient
+    from pymongo.errors import ConnectionFailure, OperationFailure
+
     # Creating a client costs threads and time, so check that the server listens first.
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from store.base.errors import translate_errors
+from store.base.driver_errors import translate_errors
 from store.redis.cluster.url import parse_cluster_url
 
 _KEYS_PER_STEP = 500

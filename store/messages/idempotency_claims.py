@@ -106,7 +106,7 @@ class _RedisClaims:
             ]
         )
         if isinstance(existing, Exception):
-            raise Unreachable(str(existing)) from existing
+            raise Unreachable(str(existing), "redis") from existing
         if isinstance(epoch, Exception):
             epoch = UNKNOWN_EPOCH.encode()
         return ClaimResult(_claim_from(existing) if existing else None, epoch.decode() if epoch else "")

@@ -20,7 +20,8 @@ from pymongo.topology_description import TOPOLOGY_TYPE
 from pymongo.write_concern import WriteConcern
 
 from store.base.background import count_trips
-from store.base.errors import NotAttempted, Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import NotAttempted, Unreachable
 from store.mongo.direct_commands import DirectCommands
 from store.mongo.primary import PrimaryWatch
 from store.mongo.read_queue import MAX_READS_PER_USER, ReadQueue
@@ -147,10 +148,7 @@ class Mongo:
         self._refuses_calls = True
 
     def require_primary(self) -> None:
-        """Raise NotAttempted if any call would.
-
-        For callers that would otherwise have to undo something.
-        """
+        """Raise NotAttempted if any call would: for callers that would otherwise have to undo something."""
         if self._refuses_calls:
             raise NotAttempted("the data needs a later version of Confab")
         if self._primary.is_lost:
@@ -386,7 +384,7 @@ class Mongo:
         async def within(session: Any) -> None:
             # The driver repeats for two minutes, and its own deadlines would leave the transaction open on the server.
             if loop.time() > deadline:
-                raise Unreachable("a transaction conflicted with others for too long")
+                raise Unreachable("a transaction conflicted with others for too long", "mongodb")
             await work(session)
 
         self._count()

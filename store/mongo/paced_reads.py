@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pymongo import ReadPreference
 
-from store.base.errors import translate_errors
+from store.base.driver_errors import translate_errors
 from store.mongo.client import Document, Mongo, Sort
 from store.mongo.index_fields import BY_ID
 

@@ -99,7 +99,7 @@ def outcome_of(write: Write, answers: Sequence[Mapping[str, Any]]) -> WriteOutco
             (f for f in failures if f["code"] != _DUPLICATE_KEY or not write.may_collide), None
         )
         if cause is not None:
-            raise Unreachable(f"a batch of writes was not confirmed: code {cause.get('code')}")
+            raise Unreachable(f"a batch of writes was not confirmed: code {cause.get('code')}", "mongodb")
         touched += answer["n"]
         duplicates += [start + failure["index"] for failure in failures]
         start += len(command.statements)

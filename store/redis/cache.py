@@ -73,7 +73,7 @@ class Cache:
     def require_shared(self) -> None:
         """Raise Unreachable while the fallback is used: for work that is useless unless other servers see it."""
         if not self._backend.is_shared:
-            raise Unreachable("Redis is unavailable")
+            raise Unreachable("Redis is unavailable", "redis")
 
     @contextmanager
     def shared_throughout(self) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Cache:
         was_shared = self.is_shared
         yield
         if not (was_shared and self.is_shared):
-            raise Unreachable("Redis is unavailable, or was a moment ago")
+            raise Unreachable("Redis is unavailable, or was a moment ago", "redis")
 
     def use_fallback(self, url: str) -> None:
         """Run all calls on the Redis at a URL, which belongs to this process, until `leave_fallback`."""
@@ -110,7 +110,7 @@ class Cache:
         results = await self.attempt(calls)
         for result in results:
             if isinstance(result, Exception):
-                raise Unreachable(str(result)) from result
+                raise Unreachable(str(result), "redis") from result
         return results
 
     async def run_in_background(self, calls: Sequence[Call]) -> list[Any]:
@@ -139,7 +139,7 @@ class Cache:
         attempted = await self.attempt(calls)
         results = [result for result in attempted if not isinstance(result, Exception)]
         if attempted and not results:
-            raise Unreachable(str(attempted[0]))
+            raise Unreachable(str(attempted[0]), "redis")
         return results
 
     async def attempt_in_background(self, calls: Sequence[Call]) -> list[Any]:

@@ -16,7 +16,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 
-from store.base.errors import Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import Unreachable
 from store.redis.admission import ClusterReport, ConnectionAdmission
 from store.redis.calls import Call, FormerGeneration, ReadScripts, encode_command
 from store.redis.cluster.nodes import ClusterNodes
@@ -188,4 +189,4 @@ def raise_first_error(results: Sequence[Any]) -> None:
     """Raise Unreachable for the first error reply among results."""
     for result in results:
         if isinstance(result, Exception):
-            raise Unreachable(str(result)) from result
+            raise Unreachable(str(result), "redis") from result

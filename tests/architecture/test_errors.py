@@ -15,7 +15,8 @@ from resolvers.base import errors
 from resolvers.base.errors import ConfabError
 from schema.base.errors import ErrorCode, format_error
 from schema.sdl import print_sdl
-from store.base.errors import StoreError, Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import StoreError, Unreachable
 
 WITHOUT_A_CLASS = {"INTERNAL"}
 """Exceptions that only a bug raises."""
@@ -102,6 +103,20 @@ def test_every_error_of_a_driver_is_translated(kind: type[Exception]) -> None:
     with pytest.raises(Unreachable) as caught, translate_errors():
         raise error
     assert caught.value.__cause__ is error
+
+
+def test_an_unreachable_mongodb_has_a_reason_in_one_line() -> None:
+    url = "mongodb://ann:zq-password@127.0.0.1:1,127.0.0.1:2/?replicaSet=a&serverSelectionTimeoutMS=500"
+    with pymongo.MongoClient[dict[str, Any]](url) as client:
+        with pytest.raises(pymongo.errors.ServerSelectionTimeoutError, match="Topology Description"):
+            client.admin.command("ping")
+        with pytest.raises(Unreachable) as caught, translate_errors():
+            client.admin.command("ping")
+    assert caught.value.database == "mongodb"
+    # The order of the servers may differ.
+    reason, *servers = re.split(r"(?=127\.0\.0\.1:)", str(caught.value).replace(",", ""))
+    assert reason == "no server of MongoDB can be reached: "
+    assert sorted(servers) == [f"127.0.0.1:{port}: [Errno 111] Connection refused" for port in (1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from pymongo.errors import BulkWriteError, OperationFailure
 from server.app import create_app
 from server.observability.logs import configure_logging
 from server.settings import Settings
-from store.base.errors import Unreachable, translate_errors
+from store.base.driver_errors import translate_errors
+from store.base.errors import Unreachable
 from store.mongo.client import Mongo
 from tests.protocol.peer import Peer, open_socket
 from tests.server.served_app import ServeApp
@@ -160,4 +161,6 @@ async def test_passwords_of_unreachable_databases_are_not_revealed(
     for text in (ready.text, answer.text):
         expect_no_secrets(text, "zq-", *IMPLEMENTATION_WORDS)
     assert "127.0.0.1" in log.getvalue()
+    # The driver appends its state of every server.
+    expect_no_secrets(log.getvalue(), "TopologyDescription", "configured timeouts")
     expect_no_secrets(log.getvalue() + repr(settings), "zq-password", "zq-user", "zq-option", SECRET)

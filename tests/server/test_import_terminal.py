@@ -87,7 +87,7 @@ async def test_import_reports_that_a_database_does_not_answer(
 ) -> None:
     monkeypatch.setattr("server.chat_import.command.START_WAIT_SECONDS", 0.1)
     nowhere = settings.model_copy(update={"redis_url": "redis://127.0.0.1:1/0"})
-    with pytest.raises(CommandError, match=r"^MongoDB or Redis does not answer: "):
+    with pytest.raises(CommandError, match=r"CONFAB_REDIS_URL failed: "):
         await run_import(nowhere, SAMPLE, GROUP)
     assert "Stopped after 0 of 55 lines. Repeat the command to continue." in capsys.readouterr().err
 

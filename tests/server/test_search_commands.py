@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from rich.console import Console
 
-from server.cli.search import print_status, rebuild_index
+from server.cli.search.index import print_status, rebuild_index
 from server.errors import CommandError
 from server.services import Services, open_services
 from server.settings import Settings
@@ -25,7 +25,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let a rebuild wait for no server, and read small pages."""
     monkeypatch.setattr("store.search.past_indexing.SETTLING_MS", 0)
     monkeypatch.setattr("store.search.past_indexing.PAGE", 10)
-    monkeypatch.setattr("server.cli.search._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("server.cli.search.index._POLL_SECONDS", 0.01)
     yield
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from server.cli import shard as cli_shard
-from server.cli.migrate import mark_restored, migrate_data
+from server.cli.migrate import migrate_data
 from server.errors import CommandError
 from server.services import open_services
 from server.settings import Settings
@@ -145,29 +144,6 @@ async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
         answer = (await app.ask("{ me { id } }", "somebody-new")).json()
         assert answer["errors"][0]["extensions"]["code"] == "UNAVAILABLE"
         assert await mongo.find("users", {}) == before
-
-
-async def test_commands_report_in_one_sentence_that_mongodb_is_away(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = "ServerSelectionTimeoutError: db.example.org:27017: [Errno 111] Connect call failed ('10.0.0.1', 27017)"
-    more = (
-        " (configured timeouts: socketTimeoutMS: 5000.0ms), Timeout: 5.0s, Topology Description: <TopologyDescription>"
-    )
-
-    async def away(*_: Any, **_more: Any) -> Any:
-        raise Unreachable(at + more)
-
-    for method in ("find_one", "update_one", "ping"):
-        monkeypatch.setattr(Mongo, method, away)
-    for command in (
-        lambda: migrate_data(settings, run=False, report=print),
-        lambda: mark_restored(settings),
-        lambda: cli_shard._run(settings, print),
-    ):
-        with pytest.raises(CommandError) as told:
-            await command()
-        assert str(told.value) == f"MongoDB at CONFAB_MONGO_URL failed: {at}."
 
 
 async def test_a_new_deployment_has_the_newest_version(mongo: Mongo) -> None:

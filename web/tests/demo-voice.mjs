@@ -16,15 +16,27 @@ async function openWorkspace(page) {
   await page.getByRole("heading", { name: "Lakeside Hikers" }).waitFor();
 }
 
+/** Notes in the page whether it ever shows that nobody is online. */
+const watchForNobody = (context) =>
+  context.addInitScript(() => {
+    const counts = () => [...document.querySelectorAll("header [role=status], .workspace-links small")];
+    const look = () => (window.showedNobody ||= counts().some(({ textContent }) => /^\s*0 online/.test(textContent)));
+    new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
+  });
+
 check("a workspace shows how many are online, its voice channels and its members", async () => {
-  alice = await demo("alice");
-  bob = await demo("bob");
+  alice = await demo("alice", { prepare: watchForNobody });
+  bob = await demo("bob", { prepare: watchForNobody });
   for (const page of [alice, bob]) await openWorkspace(page);
   await alice.getByText(/[1-9] online · 7 members/).waitFor();
   for (const name of ["Campfire", "Summit"]) await channel(alice, name).getByRole("button", { name: "Join" }).waitFor();
   await alice.getByRole("list", { name: "Members" }).getByRole("button", { name: /^Carol Cook/ }).waitFor();
   await eventually(async () => assert.equal(await alice.locator(".people-list .dot[data-user='bob']").getAttribute("data-status"), "ONLINE"));
   await isAccessible(alice);
+});
+
+check("how many are online is not shown before the server has counted the user", async () => {
+  for (const page of [alice, bob]) assert.equal(await page.evaluate(() => window.showedNobody), false);
 });
 
 check("a person who joins a voice channel is seen in it by another, and is gone after leaving", async () => {

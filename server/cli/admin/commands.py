@@ -6,22 +6,16 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from server.cli.admin.opening import open_source
 from server.cli.admin.text import lines_of
 from server.settings import Settings
-from store.admin.conversation_view import view_conversation
-from store.admin.deployment_view import view_connections, view_queues
-from store.admin.report_view import view_reports
-from store.admin.source import AdminSource, View
-from store.admin.unread.explanation import SETTLE_SECONDS, explain_unread
-from store.admin.user_view import view_user
-from store.admin.webhook_view import view_webhook, view_webhooks
-from subscriptions.presence.live_servers import SILENT_AFTER_MS
+
+if TYPE_CHECKING:
+    from store.admin.source import AdminSource, View
 
 app = typer.Typer(
     name="admin",
@@ -43,6 +37,8 @@ DEFAULT_DATA_DIR = Path(".data")
 @app.command()
 def user(user: UserArgument, as_json: AsJson = False, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     """Show a user: profile, devices, connections, numbers of sessions, unread total, bans, erasure and jobs."""
+    from store.admin.user_view import view_user
+
     _print(_run(data_dir, False, lambda source: view_user(source, user)), as_json)
 
 
@@ -54,18 +50,25 @@ def conversation(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Show a conversation: members, head, what waits in the outbox, threads, pins, and of a channel its workspace."""
+    from store.admin.conversation_view import view_conversation
+
     _print(_run(data_dir, texts, lambda source: view_conversation(source, conversation)), as_json)
 
 
 @app.command()
 def connections(as_json: AsJson = False, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     """Show the servers that are alive and the connections of each, as Redis knows them. Reads all names of keys."""
+    from store.admin.deployment_view import view_connections
+    from subscriptions.presence.live_servers import SILENT_AFTER_MS
+
     _print(_run(data_dir, False, lambda source: view_connections(source, SILENT_AFTER_MS)), as_json)
 
 
 @app.command()
 def queues(as_json: AsJson = False, data_dir: DataDir = DEFAULT_DATA_DIR) -> None:
     """Show what waits: deliveries, pushes, events of webhooks, jobs, and messages for the index."""
+    from store.admin.deployment_view import view_queues
+
     _print(_run(data_dir, False, view_queues), as_json)
 
 
@@ -76,6 +79,8 @@ def webhooks(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Show outgoing webhooks and what waits for each, or one webhook with its newest events. No secrets."""
+    from store.admin.webhook_view import view_webhook, view_webhooks
+
     _print(
         _run(
             data_dir,
@@ -96,6 +101,8 @@ def reports(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Show open reports, the oldest first."""
+    from store.admin.report_view import view_reports
+
     _print(_run(data_dir, texts, lambda source: view_reports(source, workspace)), as_json)
 
 
@@ -107,13 +114,15 @@ def explain(
     texts: Texts = False,
     settle_seconds: Annotated[
         float, typer.Option(min=0, help="Total time after which a difference has persisted.")
-    ] = sum(SETTLE_SECONDS),
+    ] = 3.5,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Explain why a user's unread count in a conversation is what it is. The exit code is 1 if a count is wrong.
 
     Counts the messages one by one, and compares that with what is stored in MongoDB and cached in Redis.
     """
+    from store.admin.unread.explanation import SETTLE_SECONDS, explain_unread
+
     pauses = [seconds * settle_seconds / sum(SETTLE_SECONDS) for seconds in SETTLE_SECONDS]
     view = _run(data_dir, texts, lambda source: explain_unread(source, user, conversation, pauses))
     if as_json:
@@ -141,6 +150,8 @@ async def read_view(
     settings: Settings, make_view: Callable[[AdminSource], Awaitable[View]], *, shows_texts: bool = False
 ) -> View:
     """Open the databases, and return a view. Raises CommandError."""
+    from server.cli.admin.opening import open_source
+
     async with open_source(settings, shows_texts=shows_texts) as source:
         return await make_view(source)
 

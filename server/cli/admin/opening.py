@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from server.cli.clocks import read_clock
-from server.errors import CommandError, mongo_error, short_reason
+from server.errors import CommandError, database_error
 from server.settings import Settings
 from store.admin.read_only import ReadOnlyCache, ReadOnlyMongo
 from store.admin.source import AdminSource, NoSuchObject
@@ -34,20 +34,20 @@ async def open_source(settings: Settings, *, shows_texts: bool) -> AsyncIterator
         except NewerData as newer:
             raise CommandError(str(newer)) from newer
         except StoreError as error:
-            raise mongo_error(error) from error
+            raise database_error(error) from error
         # Building a store makes its cache begin generations.
         use_present_generation(mongo, cache)
         try:
             await cache.ping()
             problem = None
         except Unreachable as error:
-            problem = short_reason(error)
+            problem = str(error)
         try:
             yield AdminSource(store, problem, shows_texts)
         except NoSuchObject as error:
             raise CommandError(str(error)) from error
         except StoreError as error:
-            raise CommandError(f"A database failed: {short_reason(error)}.") from error
+            raise database_error(error) from error
     finally:
         await cache.close()
         await mongo.close()

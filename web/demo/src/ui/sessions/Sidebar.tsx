@@ -15,6 +15,7 @@ import { SessionList } from "./SessionList";
 import { ThemeSwitch } from "../account/ThemeSwitch";
 import { plural } from "../format";
 import { ThreadsLink } from "../threads/ThreadsLink";
+import { OnlineCount } from "../workspaces/OnlineCount";
 import { VoiceBar } from "../workspaces/VoiceBar";
 import { WorkspacePane } from "../workspaces/WorkspacePane";
 import { useApp } from "../appContext";
@@ -108,7 +109,7 @@ function WorkspaceLinks() {
           <a href={`#/w/${id}`}>
             <Avatar id={id} name={name} url={iconUrl} small />
             <span className="name">{name}</span>
-            <small><i className="online-sign" aria-hidden="true" /> {onlineCount} online</small>
+            <small><OnlineCount count={onlineCount} /></small>
           </a>
         </li>
       ))}

@@ -19,6 +19,7 @@ import { useAttempt, useMutation } from "../useMutation";
 import { ThreadsLink } from "../threads/ThreadsLink";
 import { useApp } from "../appContext";
 import { NewChannel } from "./NewChannel";
+import { OnlineCount } from "./OnlineCount";
 import { TextChannels } from "./TextChannels";
 import { useMemberCounts } from "./useMemberCounts";
 import { VoiceChannel } from "./VoiceChannel";
@@ -48,7 +49,7 @@ export function WorkspacePane({ id }: { id: string }) {
         <a className="icon" href="#/" aria-label="Back to all sessions"><Icon name="back" /></a>
         <div className="about">
           <h1>{workspace?.name ?? ""}</h1>
-          {workspace && counts && <p role="status"><i className="online-sign" aria-hidden="true" /> {counts.onlineCount} online · {plural(counts.memberCount, "member")}</p>}
+          {workspace && counts && <p role="status"><OnlineCount count={counts.onlineCount}> · </OnlineCount>{plural(counts.memberCount, "member")}</p>}
         </div>
         {workspace && <Menu label="Workspace menu" items={actions} />}
       </header>

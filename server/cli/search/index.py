@@ -1,4 +1,4 @@
-"""`confab search`: commands for the index of messages."""
+"""Rebuilds the index of messages, and prints its state."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from server.cli.clocks import read_clock
-from server.errors import CommandError, mongo_error
+from server.errors import CommandError, database_error
 from server.settings import Settings
 from store.base.clock import DeploymentClock
 from store.base.errors import StoreError, Unreachable
@@ -33,41 +31,10 @@ from store.search.mongo_search_index import MongoSearchIndex
 from store.search.past_indexing import PastIndexing, Report
 from store.search.unindexed_messages import UnindexedMessages
 
-app = typer.Typer(name="search", help="The index of messages: rebuild it, or print how far it is complete.")
-
-DataDir = Annotated[Path, typer.Option(help="Folder of the embedded MongoDB and Redis.")]
-
 _PAUSE_RATIO = 0.25
 """Seconds of pause for each second of work. Servers that index the past pause longer."""
 
 _POLL_SECONDS = 1.0
-
-
-@app.command()
-def rebuild(data_dir: DataDir = Path(".data")) -> None:
-    """Index all messages again, oldest first, and remove the old index at the end. Servers may be running.
-
-    Searches find messages by the old index meanwhile. After Ctrl-C, servers continue more slowly; repeat the command to
-    continue at full speed. If another process is indexing, this one shows its progress.
-    """
-    settings = _settings(data_dir)
-    asyncio.run(rebuild_index(settings, Console(stderr=True, highlight=False, markup=False), print))
-
-
-@app.command()
-def status(data_dir: DataDir = Path(".data")) -> None:
-    """Print how far the index is complete, and how many messages wait for it."""
-    asyncio.run(print_status(_settings(data_dir), print))
-
-
-def _settings(data_dir: Path) -> Settings:
-    from server.cli.databases import urls_of_running_dev
-    from server.cli.dev import development_settings
-
-    settings = development_settings(**urls_of_running_dev(development_settings(), data_dir, lambda _: None))
-    if settings.search == "off":
-        raise CommandError("CONFAB_SEARCH is off: there is no index.")
-    return settings
 
 
 class _Connected(NamedTuple):
@@ -86,7 +53,7 @@ async def _connected(settings: Settings) -> AsyncIterator[_Connected]:
     except NewerData as newer:
         raise CommandError(str(newer)) from newer
     except StoreError as error:
-        raise mongo_error(error) from error
+        raise database_error(error) from error
     finally:
         await mongo.close()
 
@@ -125,7 +92,7 @@ async def print_status(settings: Settings, report: Callable[[str], None]) -> Non
             count, age_ms = await UnindexedMessages(cache, cache.keys, clock).measure()
             report(f"Messages that wait: {count:,}, the oldest for {age_ms / 1000:.1f} s.")
         except Unreachable as error:
-            report(f"How many messages wait is not known: Redis does not answer ({error}).")
+            report(f"How many messages wait is not known. {database_error(error)}")
         finally:
             await cache.close()
 

@@ -1,0 +1,1 @@
+"""`confab search`: commands for the index of messages."""
