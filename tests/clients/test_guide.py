@@ -182,7 +182,7 @@ async def test_gql_names_its_device(url: str, guide: ModuleType) -> None:
         events = pam.events()
         assert (await anext(events))["__typename"] == "CaughtUp"
         devices: list[dict[str, str]] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not devices:
                 devices = (await pam.ask("{ devices { id type } }"))["devices"]
         assert devices == [{"id": "pam's laptop", "type": "DESKTOP"}]
@@ -220,7 +220,7 @@ async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
         conversation = sent["conversationId"]
         assert (await anext(heard))["message"]["content"] == "helo"
         # Others learn that a device is connected up to 50 ms later. Until then there is nobody to notify.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await fay.act("startTyping", conversationId=conversation):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert (await anext(heard))["__typename"] == "TypingStarted"

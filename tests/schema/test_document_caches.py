@@ -21,6 +21,7 @@ from schema.execution.prepared_operations import OperationCache, PreparedOperati
 from schema.execution.query_limits import QueryLimits
 from store.base.ids import UserId
 from subscriptions.transport.engine import GraphQLRequest, Json, RequestRefused, encode
+from tests.waiting import TIMEOUT_SECONDS
 
 ALICE, BOB, CAROL = UserId("alice"), UserId("bob"), UserId("carol")
 
@@ -232,7 +233,7 @@ async def test_new_documents_take_turns_and_a_share_of_the_process() -> None:
             order.append(user)
             used += 0.03
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as group:
         began = time.monotonic()
         for user in (ALICE, ALICE, ALICE, ALICE, BOB, CAROL):
             group.create_task(prepare(user))
