@@ -373,7 +373,7 @@ async def test_the_bot_is_a_program_that_answers_what_it_missed(url: str, guide:
 async def test_gqls_reconnecting_session_ends_subscriptions_with_the_connection(url: str, guide: ModuleType) -> None:
     async with guide.Confab(url, _signer("py-dave", 60)) as dave:
         await dave.ask("{ me { id } }")
-    init = {"Authorization": f"Bearer {await _signer('py-dave', 3)()}"}
+    init = {"Authorization": f"Bearer {await _signer('py-dave', 8)()}"}
     client = guide.Client(transport=guide.WebsocketsTransport(url=url.replace("http", "ws", 1), init_payload=init))
     # With an expired token it would try to connect for ever.
     async with asyncio.timeout(60):
