@@ -317,5 +317,5 @@ def s3_options() -> Iterator[S3Options]:
     """A bucket of S3, for all tests of one process."""
     with moto_server() as address:
         options = S3Options("confab-files", "us-east-1", "key", "secret-key", address)
-        httpx.put(options.address(), trust_env=False).raise_for_status()
+        httpx.put(options.address(), trust_env=False, timeout=60).raise_for_status()
         yield options

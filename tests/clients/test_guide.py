@@ -203,7 +203,7 @@ async def test_gql_sends_a_file_once(url: str, guide: ModuleType, tmp_path: Path
         await kim.send(toUserId="py-lea", content="", attachmentIds=[uploads[0]["id"]])
         (message,) = [message async for message in lea.history("p_py-kim_py-lea")]
     (file,) = message["attachments"]
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         assert (await http.get(file["url"])).content == path.read_bytes()
 
 

@@ -133,7 +133,7 @@ async def test_clients_send_and_read_blobs_themselves(s3: S3Blobs) -> None:
     upload = s3.upload_request("1/direct-x", len(content), sha256, 3600)
     url = s3.download_url("1/direct-x", "text/plain", 'attachment; filename="x.txt"', 3600)
     assert upload is not None and url is not None
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         sent = await client.request(upload.method, upload.url, headers=dict(upload.headers), content=content)
         assert sent.status_code == 200
         answer = await client.get(url, headers={"range": "bytes=10-19"})
