@@ -157,9 +157,17 @@ def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningSe
     folder = Path(tempfile.mkdtemp(prefix="confab-tests-", dir=folder_in_memory()))
     try:
         with EmbeddedServers(folder, mongo=not mongo_url, redis=not redis_url) as servers:
+            if not mongo_url:
+                _keep_expired_rows(servers.mongo_url)
             yield RunningServers(mongo_url or servers.mongo_url, redis_url or servers.redis_url)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep_expired_rows(mongo_url: str) -> None:
+    """Let MongoDB remove no expired rows by its own clock: those of tests may be far behind it."""
+    with MongoClient[dict[str, Any]](mongo_url) as client:
+        client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
 
 
 @pytest.fixture(scope="session")
@@ -317,5 +325,5 @@ def s3_options() -> Iterator[S3Options]:
     """A bucket of S3, for all tests of one process."""
     with moto_server() as address:
         options = S3Options("confab-files", "us-east-1", "key", "secret-key", address)
-        httpx.put(options.address(), trust_env=False).raise_for_status()
+        httpx.put(options.address(), trust_env=False, timeout=60).raise_for_status()
         yield options

@@ -40,7 +40,7 @@ class RunningBaseline:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self._http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False, trust_env=False, timeout=60)
 
     async def ask(self, user: str, query: str, **variables: object) -> Any:
         answer = await self._http.post(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 60.0
+"""A wait that takes longer than this fails the test. Long enough for a busy machine."""
 
 
 async def wait_for(check: Callable[[], bool], within: float = TIMEOUT_SECONDS) -> None:

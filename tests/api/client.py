@@ -33,9 +33,7 @@ from tests.api.session_calls import Json as Json
 from tests.api.stream_responses import iterate_responses
 from tests.clock import DAY_MS, ManualClock
 from tests.user_ids import private_id as private_id
-
-TIMEOUT_SECONDS = 20.0
-"""A wait that takes longer than this fails the test. Long enough for a busy machine."""
+from tests.waiting import TIMEOUT_SECONDS as TIMEOUT_SECONDS
 
 SILENCE_SECONDS = 0.12
 """If no event comes within this time, none was sent. Within one process an event takes a few milliseconds."""

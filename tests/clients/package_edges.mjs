@@ -57,10 +57,12 @@ await retried(b.reloadWorkspaces);
 await until("it is back", () => views[1].get().status === "ready");
 const visit = open(b.workspace(visited));
 await until("an open workspace of others", () => visit.get().status === "ready");
-await sleep(3_000);
-requests = [];
-await sleep(3_000);
-assert.equal(named("query Workspace") + named("query MyWorkspaces"), 0);
+// A busy machine finishes late what has begun.
+for (let tries = 1; tries === 1 || named("query Workspace") + named("query MyWorkspaces") > 0; tries += 1) {
+  assert.ok(tries < 8, `${named("query Workspace")} and ${named("query MyWorkspaces")} requests`);
+  requests = [];
+  await sleep(3_000);
+}
 const unknown = open(b.workspace("w_1"));
 await until("no such workspace", () => unknown.get().status === "failed");
 done("joining, leaving and visiting workspaces");

@@ -10,7 +10,7 @@ import { openSocket } from "../docs/clients/socket.mjs";
 import { tryWholeChat } from "./whole_chat.mjs";
 
 const { CONFAB_URL, CONFAB_SECRET } = process.env;
-const PATIENCE = 30_000;
+const PATIENCE = 60_000;
 const WHOLE_CHAT = process.env.CONFAB_TEST_LONG === "1" || process.argv[1].endsWith("apollo.mjs");
 export const server = CONFAB_URL;
 export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });

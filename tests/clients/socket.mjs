@@ -74,7 +74,8 @@ async function refusedEarly() {
     },
   }));
   await until("its start", () => at.heard.length > 0);
-  assert.equal(at.closes[0], 4403);
+  // A busy server may refuse the connection itself before that.
+  assert.equal(at.closes.find((code) => code !== 1006), 4403);
   assert.equal(at.asked[0], undefined);
   assert.match(at.asked[1], /x$/);
   assert.equal(at.asked.length, 2);

@@ -182,7 +182,7 @@ async def test_gql_names_its_device(url: str, guide: ModuleType) -> None:
         events = pam.events()
         assert (await anext(events))["__typename"] == "CaughtUp"
         devices: list[dict[str, str]] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not devices:
                 devices = (await pam.ask("{ devices { id type } }"))["devices"]
         assert devices == [{"id": "pam's laptop", "type": "DESKTOP"}]
@@ -203,7 +203,7 @@ async def test_gql_sends_a_file_once(url: str, guide: ModuleType, tmp_path: Path
         await kim.send(toUserId="py-lea", content="", attachmentIds=[uploads[0]["id"]])
         (message,) = [message async for message in lea.history("p_py-kim_py-lea")]
     (file,) = message["attachments"]
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         assert (await http.get(file["url"])).content == path.read_bytes()
 
 
@@ -220,7 +220,7 @@ async def test_gql_runs_a_whole_chat(url: str, guide: ModuleType) -> None:
         conversation = sent["conversationId"]
         assert (await anext(heard))["message"]["content"] == "helo"
         # Others learn that a device is connected up to 50 ms later. Until then there is nobody to notify.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await fay.act("startTyping", conversationId=conversation):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert (await anext(heard))["__typename"] == "TypingStarted"
@@ -373,7 +373,7 @@ async def test_the_bot_is_a_program_that_answers_what_it_missed(url: str, guide:
 async def test_gqls_reconnecting_session_ends_subscriptions_with_the_connection(url: str, guide: ModuleType) -> None:
     async with guide.Confab(url, _signer("py-dave", 60)) as dave:
         await dave.ask("{ me { id } }")
-    init = {"Authorization": f"Bearer {await _signer('py-dave', 3)()}"}
+    init = {"Authorization": f"Bearer {await _signer('py-dave', 8)()}"}
     client = guide.Client(transport=guide.WebsocketsTransport(url=url.replace("http", "ws", 1), init_payload=init))
     # With an expired token it would try to connect for ever.
     async with asyncio.timeout(60):

@@ -95,7 +95,7 @@ async def test_a_dead_shard_affects_only_its_users_and_conversations(
             await one.send(owner, group, f"{number}")
             seconds.append(time.monotonic() - began)
         # A send that waits for the dead shard takes longer. The fastest one counts, because the machine may be busy.
-        assert min(seconds) < TIMEOUT_SECONDS / 2
+        assert min(seconds) < 10
         assert await read_texts(in_group, owner, 3) == (["1", "2", "3"], False)
         assert await one.unread(member, group) == 3
         # Sessions on the dead shard are unavailable at once.

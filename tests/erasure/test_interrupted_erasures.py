@@ -24,6 +24,7 @@ from tests.checking import find_differences
 from tests.erasure.sample import SERVICE, make_sample
 from tests.erasure.test_erasing import erase
 from tests.erasure.traces import ERASE, list_traces, wait_for_end
+from tests.waiting import wait_for
 
 
 class Killed(Exception):
@@ -75,23 +76,21 @@ async def test_erasures_survive_the_death_of_servers_at_every_step(open_api: Ope
 
 async def test_users_who_write_meanwhile_leave_nothing(api: Api, other_api: Api) -> None:
     sample = await make_sample(api)
-    writing = True
+    writing, sent = True, Counter[Api]()
 
-    async def write(process: Api) -> int:
-        sent = 0
+    async def write(process: Api) -> None:
         while writing:
             with suppress(ConfabError, StoreError, AssertionError):
                 await process.send(sample.user, sample.group, f"still here {secrets.token_hex(4)}")
-                sent += 1
+                sent[process] += 1
             await asyncio.sleep(0.002)
-        return sent
 
     writers = [asyncio.create_task(write(process)) for process in (api, other_api)]
-    await asyncio.sleep(0.2)
+    await wait_for(lambda: min(sent[process] for process in (api, other_api)) > 3)
     await api.data(SERVICE, ERASE, id=sample.user)
     await wait_for_end(api, SERVICE, sample.user)
     writing = False
-    assert min(await asyncio.gather(*writers)) > 0
+    await asyncio.gather(*writers)
     assert list_traces(api, sample.user) == []
     assert await find_differences(api.services.app.store) == []
 

@@ -22,16 +22,22 @@ async def cache(redis_url: str, redis_prefix: str) -> AsyncIterator[Cache]:
     await opened.close()
 
 
-def turns_on(cache: Cache, turn_ms: int, wait_seconds: float = 60.0) -> HostTurns:
-    return HostTurns(cache, cache.keys, turn_ms=turn_ms, wait_seconds=wait_seconds)
+def turns_on(cache: Cache, turn_ms: int) -> HostTurns:
+    return HostTurns(cache, cache.keys, turn_ms=turn_ms, wait_seconds=60.0)
+
+
+async def expect_busy(turns: HostTurns, name: str) -> None:
+    turns._wait_seconds = 0.1
+    with pytest.raises(HostBusy):
+        await turns.wait(name)
+    turns._wait_seconds = 60.0
 
 
 async def test_a_second_request_waits_for_the_end_of_the_turn(cache: Cache) -> None:
-    here, there = turns_on(cache, LONG_MS, 0.1), turns_on(cache, LONG_MS, 0.1)
+    here, there = turns_on(cache, LONG_MS), turns_on(cache, LONG_MS)
     await here.wait("site.example")
     for server in (here, there):
-        with pytest.raises(HostBusy):
-            await server.wait("site.example")
+        await expect_busy(server, "site.example")
     await there.wait("other.example")
 
 
@@ -57,11 +63,9 @@ async def test_few_requests_wait_for_a_host_and_the_next_one_is_refused(cache: C
 
 async def test_without_redis_a_process_limits_alone() -> None:
     away = Cache("redis://127.0.0.1:1/0", read_scripts)
-    turns = HostTurns(away, Keys(""), turn_ms=LONG_MS, wait_seconds=5.0)
+    turns = HostTurns(away, Keys(""), turn_ms=LONG_MS, wait_seconds=60.0)
     await turns.wait("site.example")
-    turns._wait_seconds = 0.1
-    with pytest.raises(HostBusy):
-        await turns.wait("site.example")
+    await expect_busy(turns, "site.example")
     await turns.wait("other.example")
     await away.close()
 

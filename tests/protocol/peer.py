@@ -85,12 +85,12 @@ class Peer:
 
 
 @asynccontextmanager
-async def open_admitted_socket(url: str) -> AsyncIterator[Peer]:
+async def open_admitted_socket(url: str, **options: Any) -> AsyncIterator[Peer]:
     """Open a socket. If the server refuses it because its event loop is late, try again, as clients do."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                socket = await open_socket(url)
+                socket = await open_socket(url, **options)
                 break
             except InvalidStatus as refused:
                 if refused.response.status_code != 503:

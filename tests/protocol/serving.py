@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test fails because what it waits for did not happen. A busy machine starts a server slowly."""
 
 

@@ -7,10 +7,12 @@ import time
 
 import pytest
 from structlog.testing import capture_logs
+from websockets.exceptions import ConnectionClosed
 
 from store.base.errors import Unreachable
 from subscriptions.transport.close_codes import FORBIDDEN
 from subscriptions.transport.websocket import Authenticated, ConnectionRefusedByAuth, TransportLimits
+from tests.protocol.serving import PATIENCE
 
 
 async def test_the_modern_subprotocol_is_chosen_among_those_offered(server):
@@ -70,9 +72,17 @@ async def test_an_authentication_that_takes_too_long_is_closed_4408(start):
 
 
 async def test_an_acknowledged_connection_outlives_the_init_timeout(start):
-    server = await start(TransportLimits(init_timeout_seconds=0.1))
-    peer = await server.connect()
-    await asyncio.sleep(0.25)
+    for seconds in (0.1, 1.0, 10.0):
+        server = await start(TransportLimits(init_timeout_seconds=seconds))
+        peer = await server.connect(init=False)
+        try:
+            await peer.send({"type": "connection_init"})
+            assert await peer.receive() == {"type": "connection_ack"}
+            break
+        except ConnectionClosed as late:
+            # A busy machine may need longer for the handshake.
+            assert late.rcvd is not None and late.rcvd.code == 4408
+    await asyncio.sleep(2.5 * seconds)
     assert await peer.is_alive()
 
 
@@ -186,7 +196,7 @@ async def test_the_log_names_the_user_and_the_reason_of_an_ended_connection(star
             await peer.closed()
         await server.idle()
     (line,) = logs
-    assert line.pop("duration_ms") < 5000 and line.pop("connection_id")
+    assert line.pop("duration_ms") < PATIENCE * 1000 and line.pop("connection_id")
     assert line == {"event": "websocket", "log_level": "info", "user": "alice", **end}
 
 
@@ -198,12 +208,16 @@ async def test_an_expired_token_is_closed_4403_without_an_acknowledgement(start)
 
 
 async def test_a_live_connection_is_closed_4403_when_its_token_expires(start):
-    expires_at = time.time() + 0.3
-    server = await start(authenticate=with_token(expires_at))
+    expires_at = []
+
+    async def authenticate(payload):
+        expires_at.append(time.time() + 0.3)
+        return Authenticated("alice", expires_at[0])
+
+    server = await start(authenticate=authenticate)
     peer = await server.connect()
-    assert await peer.is_alive()
     assert await peer.closed() == (4403, "Token expired")
-    assert 0 <= time.time() - expires_at < 1
+    assert time.time() >= expires_at[0]
 
 
 @pytest.fixture
@@ -233,13 +247,15 @@ async def test_a_renewed_token_keeps_the_connection_past_the_first_expiry(start,
             yield {"data": {"tick": context.caller}}
 
     engine.streams["subscription tick"] = tick
-    server = await start(authenticate=with_token(time.time() + 0.4))
+    seconds = [0.0]
+    server = await start(authenticate=with_token(0.4), clock=lambda: seconds[0])
     peer = await server.connect()
     connection, _ = await connection_of(peer)
     await peer.subscribe("1", "subscription tick")
-    connection.renew(time.time() + 60, "alice")
-    deadline = time.time() + 0.8
-    while time.time() < deadline:
+    connection.renew(60.0, "alice")
+    seconds[0] = 0.5
+    deadline = time.monotonic() + 0.8
+    while time.monotonic() < deadline:
         assert (await peer.receive())["type"] == "next"
 
 

@@ -17,8 +17,10 @@ from subscriptions.transport.frame_writer import SOCKET_EXTENSION, FrameWriter
 from subscriptions.transport.host import TransportLimits
 from subscriptions.transport.joined_writes import JoinedWrites
 from subscriptions.transport.server_frames import text_frame
+from tests.waiting import wait_for
 
 SOON = 0.1
+LATER = 60.0
 
 
 class PeersSocket:
@@ -54,11 +56,15 @@ class PeersSocket:
 class Written:
     """A writer on such a socket. It counts how often it found the peer stalled."""
 
-    def __init__(self, unsent: UnsentAnswers | None = None, min_bytes_per_second: int = 0) -> None:
+    def __init__(
+        self, unsent: UnsentAnswers | None = None, min_bytes_per_second: int = 0, send_timeout_seconds: float = LATER
+    ) -> None:
         self.socket = PeersSocket()
         self.stalls = 0
         limits = TransportLimits(
-            send_timeout_seconds=SOON, sync_timeout_seconds=60, min_bytes_per_second=min_bytes_per_second
+            send_timeout_seconds=send_timeout_seconds,
+            sync_timeout_seconds=LATER,
+            min_bytes_per_second=min_bytes_per_second,
         )
         self.writer = FrameWriter(
             cast(Any, self.socket), QueueBudget(), limits, self._stalled, JoinedWrites(), unsent or UnsentAnswers()
@@ -66,6 +72,13 @@ class Written:
 
     def _stalled(self) -> None:
         self.stalls += 1
+
+    def end_send_timeout(self) -> None:
+        """Check for a stall, as the timer of the writer does after the timeout."""
+        timer = self.writer._stall_timer
+        assert timer is not None
+        timer.cancel()
+        self.writer._check_for_stall()
 
 
 @pytest.fixture
@@ -76,12 +89,20 @@ async def written() -> Written:
 async def test_a_peer_that_took_all_queued_data_is_not_stalled(written: Written) -> None:
     written.socket.fall_behind(70_000)
     for _ in range(3):
-        await asyncio.sleep(SOON / 2)
         written.socket.take()
         written.socket.fall_behind(300_000)
+        written.end_send_timeout()
     assert written.stalls == 0
-    await asyncio.sleep(2.5 * SOON)
-    assert written.stalls > 0
+    written.end_send_timeout()
+    assert written.stalls == 1
+
+
+async def test_a_peer_that_takes_nothing_is_stalled_after_the_timeout() -> None:
+    written = Written(send_timeout_seconds=SOON)
+    began = asyncio.get_running_loop().time()
+    written.socket.fall_behind(70_000)
+    await wait_for(lambda: written.stalls > 1)
+    assert asyncio.get_running_loop().time() - began >= 2 * SOON - 0.01
 
 
 async def test_an_abandoned_write_does_not_count_against_a_slow_peer(written: Written) -> None:
@@ -205,10 +226,11 @@ async def test_a_peer_is_dropped_if_too_many_bytes_of_its_user_wait() -> None:
 
 
 async def test_a_peer_below_the_minimum_rate_is_stalled() -> None:
-    slow, fast = (Written(min_bytes_per_second=1_000_000) for _ in range(2))
+    slow, fast = (Written(min_bytes_per_second=1_000) for _ in range(2))
     for each in (slow, fast):
         each.socket.fall_behind(300_000)
-    slow.socket.buffered_bytes -= 10
-    fast.socket.buffered_bytes -= 100_000
-    await asyncio.sleep(1.5 * SOON)
+    slow.socket.buffered_bytes -= round(LATER) * 1_000 - 1
+    fast.socket.buffered_bytes -= round(LATER) * 1_000
+    for each in (slow, fast):
+        each.end_send_timeout()
     assert (slow.stalls, fast.stalls) == (1, 0)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from websockets.exceptions import InvalidStatus
 
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import open_admitted_socket
 from tests.server.served_app import SEND, App, ServeApp
 from tests.server.tokens import bearer
 
@@ -71,7 +71,9 @@ async def test_requests_from_a_foreign_origin_are_refused(app: App) -> None:
 async def test_websockets_from_a_foreign_origin_are_refused(app: App) -> None:
     for origin in FOREIGN_ORIGINS:
         with pytest.raises(InvalidStatus) as caught:
-            async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": origin}):
+            async with open_admitted_socket(
+                f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": origin}
+            ):
                 pass
         assert caught.value.response.status_code == 403, origin
 
@@ -80,7 +82,9 @@ async def test_refused_origins_are_logged(app: App) -> None:
     with capture_logs() as lines:
         await post(app, "{ me { id } }", origin=FOREIGN)
         with pytest.raises(InvalidStatus):
-            async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": FOREIGN}):
+            async with open_admitted_socket(
+                f"ws://127.0.0.1:{app.served.port}/graphql", additional_headers={"Origin": FOREIGN}
+            ):
                 pass
     refusals = [line for line in lines if line["event"] == "origin_refused"]
     assert [line["origin"] for line in refusals] == [FOREIGN] * 2
@@ -92,8 +96,8 @@ async def test_the_servers_own_and_configured_origins_are_accepted(app: App) -> 
         assert "errors" not in (await post(app, SEND, origin=origin)).json(), origin
         assert await count_messages(app) == count
         url = f"ws://127.0.0.1:{app.served.port}/graphql"
-        async with open_socket(url, additional_headers={"Origin": origin}) as socket:
-            await Peer(socket).init({"Authorization": bearer(sub="alice", exp=time.time() + 60)})
+        async with open_admitted_socket(url, additional_headers={"Origin": origin}) as peer:
+            await peer.init({"Authorization": bearer(sub="alice", exp=time.time() + 60)})
 
 
 async def test_the_default_port_does_not_make_an_origin_foreign(app: App) -> None:

@@ -17,7 +17,7 @@ from server.settings import Settings
 from store.base.driver_errors import translate_errors
 from store.base.errors import Unreachable
 from store.mongo.client import Mongo
-from tests.protocol.peer import Peer, open_socket
+from tests.protocol.peer import open_admitted_socket
 from tests.server.served_app import ServeApp
 from tests.server.test_logs import restored
 from tests.server.tokens import SECRET, bearer, signed
@@ -94,12 +94,13 @@ async def test_no_log_line_holds_a_secret_or_message_content(
         await app.http.post("/graphql", json={"query": SEND, "extensions": {"operationId": "1"}}, headers=stream)
         await app.http.delete(f"/graphql?token={reserved}&operationId=1", headers=stream)
         for payload in ({"Authorization": f"Bearer {tokens['alice']}"}, {"Authorization": f"Bearer {forged}"}):
-            async with open_socket(f"ws://127.0.0.1:{app.served.port}/graphql?token={tokens['bob']}") as socket:
-                peer = Peer(socket)
+            url = f"ws://127.0.0.1:{app.served.port}/graphql?token={tokens['bob']}"
+            async with open_admitted_socket(url) as peer:
                 await peer.send({"type": "connection_init", "payload": payload | {"password": "zq-password"}})
-                if "ack" in (await socket.recv() if payload["Authorization"].endswith(tokens["alice"]) else ""):  # type: ignore[operator]
+                if payload["Authorization"].endswith(tokens["alice"]):
+                    assert await peer.receive() == {"type": "connection_ack"}
                     await peer.subscribe("1", SEND.replace(KEY, KEY + "2"))
-                    await socket.recv()
+                    await peer.receive()
                     await peer.subscribe("2", f'mutation {{ renewAuth(token: "{forged}") }}')
                     await peer.send(f'{{"{TEXT}')
         # Failures of all kinds: database errors that quote the document, and internal errors.

@@ -11,6 +11,7 @@ import pytest
 from tests.protocol.serving import until
 from tests.server.served_app import App, ServeApp
 from tests.server.tokens import bearer
+from tests.waiting import TIMEOUT_SECONDS
 
 ANONYMOUS_POST = b"POST /graphql HTTP/1.1\r\nhost: confab\r\ncontent-type: application/json\r\n"
 POST = ANONYMOUS_POST + f"authorization: {bearer(sub='alice', exp=time.time() + 3600)}\r\n".encode()
@@ -36,7 +37,7 @@ async def send_until_answered(app: App, start: bytes, chunk: bytes = b"", max_by
             await asyncio.sleep(0)
     except ConnectionError:
         pass
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         try:
             answer = await answer_task
         except ConnectionError:

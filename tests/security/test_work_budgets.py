@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from resolvers.base.errors import RateLimited
@@ -252,15 +253,28 @@ async def test_pages_of_messages_with_many_mentions_are_shorter(api: Api) -> Non
     assert 50_000 < error["extensions"]["found"] < 60_000 and refused.get("data") is None
 
 
+SLACK = 30
+"""Units, and seconds, by which a budget may be refilled on a busy machine."""
+
+
+def shown_budget(answer: httpx.Response) -> tuple[int, int]:
+    """Return the remaining units, and the seconds until the budget is full."""
+    shown = re.fullmatch(r'"work";r=(\d+);t=(\d+)', answer.headers["ratelimit"])
+    assert shown is not None, answer.headers["ratelimit"]
+    return int(shown[1]), int(shown[2])
+
+
 async def test_http_responses_show_the_remaining_budget(serve_app: ServeApp) -> None:
     async with serve_app(work_per_second=1, work_budget=250) as app:
         answer = await app.ask(ME, "alice")
         assert answer.headers["ratelimit-policy"] == '"work";q=250;w=250'
-        assert re.fullmatch(r'"work";r=1(48|49|50);t=10[0-2]', answer.headers["ratelimit"])
+        remaining, full_in = shown_budget(answer)
+        assert 148 <= remaining <= 150 + SLACK and 250 <= remaining + full_in <= 251
         await app.data(ME, "alice")
         answer = await app.ask(ME, "alice", accept="application/graphql-response+json")
-        assert answer.status_code == 429 and 50 < int(answer.headers["retry-after"]) <= 57
-        assert re.fullmatch(r'"work";r=4[6-9];t=20[1-4]', answer.headers["ratelimit"])
+        assert answer.status_code == 429 and 55 - SLACK <= int(answer.headers["retry-after"]) <= 57
+        remaining, full_in = shown_budget(answer)
+        assert 46 <= remaining <= 48 + SLACK and 250 <= remaining + full_in <= 251
         # Without a valid token there is no budget.
         assert "ratelimit" not in (await app.ask(ME)).headers
 

@@ -68,8 +68,8 @@ class FakeRoom:
 class LiveKitServer:
     """The state of the server, what tests make it do, and the calls that it received.
 
-    status: if it is not 0, all calls, or those of `failing`, are answered with this status. delay_seconds: each answer
-    waits so long.
+    status: if it is not 0, all calls, or those of `failing`, are answered with this status. failures: how many are, if
+    it is not None. delay_seconds: each answer waits so long.
     """
 
     clock: Clock
@@ -78,6 +78,7 @@ class LiveKitServer:
     calls: list[tuple[str, Json]] = field(default_factory=list)
     status: int = 0
     failing: set[str] = field(default_factory=set)
+    failures: int | None = None
     delay_seconds: float = 0.0
     is_held: bool = False
     """No call is answered."""
@@ -169,7 +170,9 @@ class LiveKitServer:
         self.calls.append((method, body))
         await asyncio.sleep(self.delay_seconds)
         await until(lambda: not self.is_held)
-        if self.status and (not self.failing or method in self.failing):
+        if self.status and self.failures != 0 and (not self.failing or method in self.failing):
+            if self.failures is not None:
+                self.failures -= 1
             return Response("failing", self.status)
         try:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")

@@ -26,7 +26,7 @@ class Endpoint:
 
     async def post(self, body: bytes, token: str | None) -> httpx.Response:
         headers = {"content-type": "application/webhook+json"} | ({"authorization": token} if token else {})
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             return await client.post(self.url, content=body, headers=headers)
 
 
@@ -102,5 +102,5 @@ async def test_an_event_without_a_room_names_nothing(media: Media, endpoint: End
 
 
 async def test_the_endpoint_takes_only_post(endpoint: Endpoint) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         assert (await client.get(endpoint.url)).status_code == 405

@@ -8,6 +8,7 @@ from typing import Any
 
 from resolvers.users.callers import Caller, CallerRole
 from tests.api.client import Api, Json, make_caller
+from tests.waiting import TIMEOUT_SECONDS
 
 WEBHOOK = "id kind name url secret events state failingSince"
 CREATE = f"""mutation ($workspace: ID, $url: String!, $events: [WebhookEventType!]!, $channels: [ID!]) {{
@@ -70,7 +71,7 @@ async def wait_for_failure(api: Api, caller: str | Caller, id: str, attempts: in
 
 
 async def _wait_for(api: Api, caller: str | Caller, id: str, is_enough: Callable[[list[Json]], bool]) -> list[Json]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not is_enough(found := await list_deliveries(api, caller, id)):  # noqa: ASYNC110  # there are no events
             await asyncio.sleep(0.01)
     return found

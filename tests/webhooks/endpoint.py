@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 from standardwebhooks import Webhook
 
+from tests.waiting import TIMEOUT_SECONDS
+
 Reply = int | bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 """A status, a whole answer, or a function that writes one."""
 
@@ -69,14 +71,14 @@ class Endpoint:
         """Return the texts of the messages that were taken, without repetitions of an event."""
         return [each.data["message"]["content"] for each in first_of_each(self.taken)]
 
-    async def wait_for(self, count: int, within: float = 20.0) -> Sequence[Received]:
+    async def wait_for(self, count: int, within: float = TIMEOUT_SECONDS) -> Sequence[Received]:
         """Wait until this many different events were taken, and return them."""
         async with asyncio.timeout(within):
             while len(first_of_each(self.taken)) < count:  # noqa: ASYNC110  # the server has no events for tests
                 await asyncio.sleep(0.005)
         return first_of_each(self.taken)
 
-    async def wait_for_attempts(self, count: int, within: float = 20.0) -> Sequence[Received]:
+    async def wait_for_attempts(self, count: int, within: float = TIMEOUT_SECONDS) -> Sequence[Received]:
         """Wait until this many requests have come."""
         async with asyncio.timeout(within):
             while len(self.received) < count:  # noqa: ASYNC110  # the server has no events for tests

@@ -248,19 +248,23 @@ async def test_webhooks_take_turns_when_all_places_are_taken(
 ) -> None:
     monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.WEBHOOKS_AT_ONCE", 1)
     monkeypatch.setattr("resolvers.webhooks.outgoing.delivery_worker.TURN_SECONDS", 0.2)
+    monkeypatch.setattr("resolvers.webhooks.outgoing.deliverer.SLOW_SECONDS", 60.0)
     alice, bob = await api.create_users("alice", "bob")
 
+    both_wait = asyncio.Event()
+
     async def answer_late(writer: asyncio.StreamWriter) -> None:
+        await both_wait.wait()
         await asyncio.sleep(0.1)
         writer.write(answer(200))
         await writer.drain()
 
     async with open_endpoint(lambda _: answer_late) as slow:
         await create_webhook(api, admin(), slow.url)
-        for number in range(40):
-            await api.send(alice, bob, str(number))
-        await slow.wait_for_attempts(2)
+        await gather_all(*(api.send(alice, bob, str(number)) for number in range(40)))
+        await slow.wait_for_attempts(1)
         await create_webhook(api, admin(), endpoint.url)
         await api.send(alice, bob, "last")
+        both_wait.set()
         await endpoint.wait_for(1)
         assert len(slow.received) < 41

@@ -20,6 +20,7 @@ from store.webhooks.webhook import WebhookId
 from tests.api.client import Api, gather_all
 from tests.api.conftest import Deployments, OpenApi
 from tests.clock import ManualClock
+from tests.waiting import TIMEOUT_SECONDS
 from tests.webhooks.calls import admin, create_webhook, list_deliveries, wait_for_delivered
 from tests.webhooks.conftest import settle
 from tests.webhooks.endpoint import Endpoint, Received, first_of_each
@@ -84,7 +85,7 @@ async def test_another_server_knows_a_new_webhook_when_creating_it_is_answered(
             await create_webhook(api, admin(), endpoint.url)
             await other.send(alice, bob, str(number))
         # The first message is for one webhook, the second for two, and so on.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while len(endpoint.taken) < 15:  # noqa: ASYNC110  # the server has no events for tests
                 await asyncio.sleep(0.01)
 
@@ -111,7 +112,7 @@ async def test_nothing_is_lost_or_reordered_when_workers_die(open_api: OpenApi, 
                 workers = [await stack.enter_async_context(open_api(name, allow_loopback=True)) for _ in range(2)]
                 await send_some()
                 wanted = len(endpoint.received) + chance.randrange(12)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     while len(endpoint.received) < wanted and len(first_of_each(endpoint.taken)) < sent:  # noqa: ASYNC110
                         await asyncio.sleep(0.001)
                 for worker in workers:
@@ -155,7 +156,7 @@ async def test_the_writer_continues_after_a_failure_at_any_step(
         patch.setattr(type(owner), step, fail)
         for number in range(4):
             await api.send(alice, bob, str(number))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while not failures:  # noqa: ASYNC110  # the step has no event
                 await asyncio.sleep(0.005)
     await endpoint.wait_for(4)

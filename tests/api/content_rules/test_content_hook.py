@@ -221,10 +221,12 @@ async def test_a_dead_hook_is_not_asked_for_each_message(
     endpoint.decide = lambda _: hang
     for _ in range(20):
         await hooked.send(alice, bob, "x")
-    assert len(endpoint.received) == FAILURES and hook.breaker.is_open
+    # On a busy machine, the short time may be over before the hook receives the request.
+    asked = len(endpoint.received)
+    assert 1 <= asked <= FAILURES and hook.breaker.is_open
     fail_closed(hooked, monkeypatch)
     assert await hooked.expect_send_refusal(alice, bob, "x") == UNAVAILABLE
-    assert len(endpoint.received) == FAILURES
+    assert len(endpoint.received) == asked
     # After the pause, one message asks. The hook answers again, so all do.
     monkeypatch.setattr(hook, "_seconds", 20.0)
     endpoint.decide = by_text
@@ -232,7 +234,7 @@ async def test_a_dead_hook_is_not_asked_for_each_message(
     await hooked.send(alice, bob, "x")
     assert not hook.breaker.is_open
     await gather_all(*(hooked.send(alice, bob, "x") for _ in range(10)))
-    assert len(endpoint.received) == FAILURES + 11
+    assert len(endpoint.received) == asked + 11
 
 
 async def test_a_hook_without_a_listener_fails(open_api: OpenApi, endpoint: Endpoint) -> None:

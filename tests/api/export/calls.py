@@ -55,7 +55,10 @@ async def get(api: Api, url: str, *, follow: bool = True, **headers: str) -> htt
     async with AsyncExitStack() as stack:
         endpoints = file_endpoints(api.services.app, api.services.pictures, Downloads(10), LoadShedding(10, 10), stack)
         transport = httpx.ASGITransport(Starlette(routes=endpoints.routes))
-        async with httpx.AsyncClient(transport=transport) as client, httpx.AsyncClient(trust_env=False) as outside:
+        async with (
+            httpx.AsyncClient(transport=transport) as client,
+            httpx.AsyncClient(trust_env=False, timeout=60) as outside,
+        ):
             answer = await client.get(url, headers=headers)
             return await outside.get(answer.headers["location"]) if follow and answer.status_code == 302 else answer
 

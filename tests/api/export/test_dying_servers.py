@@ -15,6 +15,7 @@ from tests.api.export.test_exporting import blobs_of, files_of, sweep
 from tests.api.files.calls import blob_names, rows, upload_file
 from tests.api.files.dying_server import Death, dying, mortal
 from tests.clock import ManualClock
+from tests.waiting import TIMEOUT_SECONDS
 
 CONTENT = bytes(range(256)) * 4096
 """A megabyte: four chunks."""
@@ -71,7 +72,7 @@ async def test_a_server_that_lost_its_job_stops_writing(
     await held.wait()
     monkeypatch.setattr(store.blobs, "write_long", original)
     other = JobWorker(store.jobs, {JobKind.EXPORT: api.services.job_worker._kinds[JobKind.EXPORT]})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not await other.run_due():
             end_leases(api)
         await losing

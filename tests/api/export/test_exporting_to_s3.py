@@ -22,7 +22,7 @@ CONTENT = bytes(range(256)) * 16
 @pytest.fixture(scope="module")
 def bucket(s3_options: S3Options) -> S3Options:
     bucket = replace(s3_options, bucket="confab-exports")
-    httpx.put(bucket.address(), trust_env=False).raise_for_status()
+    httpx.put(bucket.address(), trust_env=False, timeout=60).raise_for_status()
     return bucket
 
 

@@ -38,7 +38,7 @@ def settings_of(bucket: S3Options) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def bucket(s3_options: S3Options) -> S3Options:
     bucket = replace(s3_options, bucket="confab-api")
-    httpx.put(bucket.address(), trust_env=False).raise_for_status()
+    httpx.put(bucket.address(), trust_env=False, timeout=60).raise_for_status()
     return bucket
 
 
@@ -51,7 +51,7 @@ async def process(open_api: OpenApi, bucket: S3Options) -> AsyncIterator[Api]:
 async def send(upload: Json, content: bytes = BYTES) -> None:
     """Send bytes as a client does: to the address, with the method and the headers."""
     headers = {header["name"]: header["value"] for header in upload["headers"]}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         sent = await client.request(upload["method"], upload["url"], headers=headers, content=content)
     assert sent.status_code == 200
 
@@ -62,7 +62,10 @@ async def read(api: Api, url: str, **headers: str) -> tuple[httpx.Response, http
         pictures = api.services.pictures
         routes = file_endpoints(api.services.app, pictures, Downloads(10), LoadShedding(10, 10), stack).routes
         transport = httpx.ASGITransport(Starlette(routes=routes))
-        async with httpx.AsyncClient(transport=transport) as client, httpx.AsyncClient(trust_env=False) as outside:
+        async with (
+            httpx.AsyncClient(transport=transport) as client,
+            httpx.AsyncClient(trust_env=False, timeout=60) as outside,
+        ):
             answer = await client.get(url)
             return answer, await outside.get(answer.headers["location"], headers=headers)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import RECALL, Api, Json, Subscriber, gather_all, private_id
+from tests.api.client import RECALL, Api, Json, Subscriber, gather_all, private_id, wait_until
 from tests.api.paused_step import PausedStep
 from tests.api.pins.calls import CHANNELS, LIVE, PIN, announcements, check_pins, pin, pinned, unpin
 from tests.api.revisions import read_everywhere
@@ -130,8 +130,14 @@ async def test_no_pin_of_a_recalled_message_stays(api: Api, other_api: Api, seed
     await other_api.wait_until_idle()
     await asyncio.sleep(0.1)
     for device in devices:
-        counts = [event["pinCount"] for event in device.pop_events() if event["__typename"] == "PinsChanged"]
-        assert counts == [] or counts[-1] == 0
+        counts: list[int] = []
+
+        async def shows_none(device: Subscriber = device, counts: list[int] = counts) -> bool:
+            counts.extend(event["pinCount"] for event in device.pop_events() if event["__typename"] == "PinsChanged")
+            return counts == [] or counts[-1] == 0
+
+        # Events may be late.
+        await wait_until(shows_none)
 
 
 @pytest.mark.parametrize("first", ["recall", "pin"])

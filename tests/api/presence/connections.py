@@ -6,6 +6,7 @@ from store.base.ids import UserId
 from store.presence.presence_record import DevicePresence, DeviceType, PresenceSetting
 from store.presence.presence_store import DeviceChange
 from tests.api.client import Api, Json, Subscriber
+from tests.waiting import TIMEOUT_SECONDS
 
 PRESENCE = "user { id displayName } status isMobile customStatus { text } activities { name } lastActiveAt at"
 PRESENCE_EVENTS = f"subscription ($users: [ID!]!) {{ presenceEvents(userIds: $users) {{ {PRESENCE} }} }}"
@@ -54,7 +55,7 @@ async def look_at(api: Api, viewer: str, *users: str) -> tuple[Subscriber, dict[
     return subscriber, first
 
 
-async def next_status(subscriber: Subscriber, within: float = 20.0) -> str:
+async def next_status(subscriber: Subscriber, within: float = TIMEOUT_SECONDS) -> str:
     """Return the status in the next event."""
     status: str = (await subscriber.next(within))["status"]
     return status

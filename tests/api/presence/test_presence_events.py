@@ -162,10 +162,12 @@ async def test_nothing_of_an_invisible_user_is_sent(api: Api, other_api: Api) ->
     await subscriber.expect_no_event()
     assert first[bob]["status"] == "OFFLINE"
     assert other_api.services.app.presence.publisher.frames == frames
-    await connections.set(bob, PresenceSetting.INVISIBLE, other_api.services.app.store.clock.now_ms() + 1_500)
+    clock = other_api.services.app.store.clock
+    await connections.set(bob, PresenceSetting.INVISIBLE, clock.now_ms() + 600_000)
     await connections.write(bob, "tablet")
     await subscriber.expect_no_event()
     # The setting ends by itself.
+    await connections.set(bob, PresenceSetting.INVISIBLE, clock.now_ms() + 500)
     event = await subscriber.next()
     assert (event["status"], event["isMobile"]) == ("ONLINE", False)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from resolvers.base.cursors import encode_page
-from resolvers.search import message_search
+from resolvers.search import message_search, search_run
 from resolvers.search.search_cursors import SearchCursors
 from resolvers.search.search_filter import SearchFilter
 from store.base.ids import MessageId, UserId
@@ -37,14 +38,15 @@ async def test_the_time_limit_counts_while_messages_are_compared(api: Api, monke
     alice, bob = await api.create_users("alice", "bob")
     for number in range(20):
         await api.send(alice, bob, f"tea {number}")
-    compare = MessageQuery.find_in
+    compare, passed = MessageQuery.find_in, 0.0
 
     def compare_slowly(self: MessageQuery, text: str) -> Any:
-        time.sleep(0.05)
+        nonlocal passed
+        passed += message_search.SEARCH_SECONDS / 6
         return compare(self, text)
 
     monkeypatch.setattr(MessageQuery, "find_in", compare_slowly)
-    monkeypatch.setattr(message_search, "SEARCH_SECONDS", 0.3)
+    monkeypatch.setattr(search_run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed))
     page = await search(api, alice, "tea")
     assert 0 < len(page["edges"]) < 20 and not page["complete"] and page["pageInfo"]["hasNextPage"]
     monkeypatch.undo()

@@ -17,6 +17,7 @@ from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Re
 from tests.api.channels.calls import ADD, CREATE, Made, make_workspace
 from tests.api.client import Api, Refusal, Subscriber, make_caller, parse_refusal, wait_until
 from tests.api.session_calls import Json
+from tests.waiting import TIMEOUT_SECONDS
 
 STATE = "user { id } channelId selfMute selfDeaf mute deaf video screen joinedAt"
 JOIN = f"""mutation ($id: ID!, $mute: Boolean, $deaf: Boolean) {{
@@ -191,7 +192,7 @@ async def make_voice_workspace(api: Api) -> VoiceWorkspace:
 
 async def next_voice(subscriber: Subscriber) -> Json:
     """Return the next VoiceStateChanged; other events are skipped."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         event = await subscriber.next(deadline - time.monotonic())
         if event["__typename"] == "VoiceStateChanged":

@@ -28,6 +28,7 @@ from tests.api.workspaces.calls import (
     workspace_of,
 )
 from tests.api.workspaces.role_calls import UPDATE_ROLE, everyone
+from tests.waiting import TIMEOUT_SECONDS
 
 OUTSIDE = Refusal("NOT_FOUND", "workspaceId")
 
@@ -228,7 +229,7 @@ async def test_a_nickname_waits_for_no_server_and_changes_no_rights(
 
     with monkeypatch.context() as patch:
         patch.setattr(api.services.app.bus.calls, "ask", hang)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await nickname(api, bob, workspace, "Bobby")
     assert (await own.next())["member"] == {"nickname": "Bobby"}
     assert (api.database["workspaces"].find_one({"_id": workspace}) or {})["pv"] == version

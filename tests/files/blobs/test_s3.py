@@ -133,7 +133,7 @@ async def test_clients_send_and_read_blobs_themselves(s3: S3Blobs) -> None:
     upload = s3.upload_request("1/direct-x", len(content), sha256, 3600)
     url = s3.download_url("1/direct-x", "text/plain", 'attachment; filename="x.txt"', 3600)
     assert upload is not None and url is not None
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         sent = await client.request(upload.method, upload.url, headers=dict(upload.headers), content=content)
         assert sent.status_code == 200
         answer = await client.get(url, headers={"range": "bytes=10-19"})
@@ -158,11 +158,13 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
 
 
 @asynccontextmanager
-async def fake_s3(handler: Handler) -> AsyncIterator[S3Blobs]:
+async def fake_s3(handler: Handler, timeout_seconds: float = 60.0) -> AsyncIterator[S3Blobs]:
     """Provide a store whose bucket is a server with a handler for each connection."""
     server = await asyncio.start_server(handler, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    s3 = S3Blobs(replace(EXAMPLE, endpoint=f"http://127.0.0.1:{port}", path_style=True), timeout_seconds=0.1)
+    s3 = S3Blobs(
+        replace(EXAMPLE, endpoint=f"http://127.0.0.1:{port}", path_style=True), timeout_seconds=timeout_seconds
+    )
     try:
         yield s3
     finally:
@@ -215,7 +217,7 @@ async def test_a_service_that_does_not_answer_is_unreachable() -> None:
         await reader.read()
         writer.close()
 
-    async with fake_s3(silent) as s3, asyncio.timeout(60):
+    async with fake_s3(silent, 0.1) as s3, asyncio.timeout(60):
         assert {type(outcome) for outcome in await calls(s3)} == {Unreachable}
 
 

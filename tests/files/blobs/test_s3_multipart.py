@@ -26,7 +26,7 @@ def in_small_parts(s3: S3Blobs, options: S3Options) -> MultipartUploads:
 
 async def open_uploads(options: S3Options) -> str:
     """Return the list of uploads that were not completed."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return (await client.get(f"{options.address()}?uploads=")).text
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -218,26 +219,35 @@ async def test_a_lost_connection_is_opened_again(service: Apns, server: ApnsServ
 
 
 async def test_a_connection_that_dies_silently_is_replaced(
-    server: ApnsServer, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    service: Apns, server: ApnsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apns, "_STEP_SECONDS", 0.5)
-    options = ApnsOptions(KEY, "ABC123DEFG", "DEF123GHIJ", "org.example.chat", server.url)
-    service = Apns(options, clock, ssl_context=client_context())
-    server.queue = [ACCEPTED, SILENT]
-    for _ in range(2):
-        assert (await service.send(PHONE, MESSAGE)).outcome is PushOutcome.ACCEPTED
+    monkeypatch.setattr(exchange, "PUSH_SECONDS", 60.0)
+    assert service._client.timeout.read == apns._STEP_SECONDS < exchange.PUSH_SECONDS
+    assert (await service.send(PHONE, MESSAGE)).outcome is PushOutcome.ACCEPTED
+
+    def be_silent_once(_: Received) -> ApnsReply:
+        # The second connection has more time: a busy machine opens it slowly.
+        service._client.timeout = 60.0
+        server.choose = None
+        return SILENT
+
+    server.choose = be_silent_once
+    service._client.timeout = httpx.Timeout(60.0, read=0.2)
+    assert (await service.send(PHONE, MESSAGE)).outcome is PushOutcome.ACCEPTED
     assert server.connections == 2
-    await service.close()
 
 
 @pytest.mark.parametrize("reply", [GOES_AWAY, RESETS, GARBAGE, SILENT, ApnsReply(500, b"x" * 10_000_000)])
 async def test_a_server_that_never_answers_is_unreachable(
     service: Apns, server: ApnsServer, reply: ApnsReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange, "PUSH_SECONDS", 1.0)
+    # The connection is open: only the answer has a short time.
+    assert (await service.send(PHONE, MESSAGE)).outcome is PushOutcome.ACCEPTED
+    monkeypatch.setattr(exchange, "PUSH_SECONDS", 1.0 if reply is SILENT else 60.0)
     server.reply = reply
     result = await service.send(PHONE, MESSAGE)
     assert result.outcome is PushOutcome.UNREACHABLE and result.reason
+    monkeypatch.setattr(exchange, "PUSH_SECONDS", 60.0)
     server.reply = ACCEPTED
     assert (await service.send(PHONE, MESSAGE)).outcome is PushOutcome.ACCEPTED
 
