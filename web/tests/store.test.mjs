@@ -297,3 +297,18 @@ test("a message stays from a blocked user when an older answer arrives", () => {
   store.applyMessages([other], store.eventCount());
   assert.equal(store.message("m1").isFromBlocked, false);
 });
+
+test("a receipt changes the delivery state of the last message in the session, if it covers it", () => {
+  const store = new Store();
+  const { delivery, ...last } = message();
+  const deliveryOf = () => store.session("c").lastMessage.delivery;
+  const conversation = { id: "c", type: "PRIVATE" };
+  store.applySessions([{ conversation, activeTs: 1, writeSeq: 2, lastMessage: { ...last, seq: 2, delivery: { ...delivery, recipientCount: 1 } } }]);
+  store.applyReceipt("c", "me", "READ", 1);
+  assert.equal(deliveryOf().status, "SENT");
+  store.applyReceipt("c", "other", "READ", 2);
+  assert.equal(deliveryOf().status, "SENT");
+  store.applyReceipt("c", "me", "READ", 2);
+  store.applyReceipt("c", "me", "DELIVERED", 2);
+  assert.deepEqual(deliveryOf(), { status: "READ", recipientCount: 1, deliveredCount: 1, readCount: 1 });
+});

@@ -219,6 +219,9 @@ export class Store {
       if (held?.delivery && held.sender.id === me) this.#messages.set(id, { ...held, delivery: laterDelivery(held.delivery, delivery) });
     }
     this.topics.changed(historyTopic(conversationId));
+    const last = this.#sessions.get(conversationId)?.lastMessage;
+    if (last?.delivery && last.seq <= seq && last.sender.id === me)
+      this.patchSession(conversationId, { lastMessage: { ...last, delivery: laterDelivery(last.delivery, delivery) } });
   }
 
   /** The first seqs of pages of this size with messages after a seq whose ticks may still change, the newest page first. */
