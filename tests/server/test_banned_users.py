@@ -16,7 +16,7 @@ from store.base.ids import UserId
 from store.messages.outbox.outbox_store import OutboxStore
 from store.moderation.ban import Ban
 from tests.conftest import send_to_redis
-from tests.protocol.serving import until
+from tests.protocol.serving import PATIENCE, until
 from tests.server.test_revocation import ME, Server, served, token
 from tests.server.tokens import SECRET, bearer
 
@@ -133,6 +133,8 @@ async def test_a_user_who_connects_after_a_ban_has_ended_is_cut_off_by_the_next_
 async def test_no_message_gets_in_after_the_answer(
     settings_with: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # In operation, the answer waits at most 3 s for sends that are under way.
+    monkeypatch.setattr("server.overload.operation_queue._LONGEST_WAIT_SECONDS", PATIENCE)
     settings = settings_with(jwt_secret=SECRET, sends_per_minute=0)
     random_, reserve = random.Random(1), OutboxStore.reserve
 
