@@ -107,7 +107,7 @@ async def test_revocation_closes_connections_on_all_servers(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The servers are told of the revocation. They do not wait until they read all of them again.
+    # The servers are notified. They do not wait until they read all revocations again.
     monkeypatch.setattr("store.base.repeated_read.CHECK_SECONDS", 3600.0)
     settings = settings_with(jwt_secret=SECRET)
     old, undated, of_bob = token("alice"), token("alice", None), token("bob")
