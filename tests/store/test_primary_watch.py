@@ -1,4 +1,4 @@
-"""Whether MongoDB has a primary, although the driver reports late what has changed."""
+"""The driver reports late what has changed: whether MongoDB has a primary is judged rightly all the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GRACE_SECONDS = 60
 
 @pytest.fixture
 async def found(mongo_url: str, mongo_database_name: str) -> TopologyDescription:
-    """What the driver knows of a replica set that has a primary."""
+    """The description of a replica set that has a primary, as the driver has it."""
     mongo = Mongo(mongo_url, mongo_database_name)
     await mongo.ping()
     description: TopologyDescription = mongo._client.topology_description
