@@ -113,13 +113,18 @@ def _long_deadlines() -> Iterator[None]:
     """Use long deadlines, so that no test depends on the speed of the machine.
 
     In production, services start after two seconds, and answer UNAVAILABLE until the databases are prepared. Requests
-    wait 12 s for a load, or for a change of a group, before they answer UNAVAILABLE. Searches end after two seconds,
-    with what they have found.
+    wait 12 s for a load, or for a change of a group, and two seconds for the locks of several users, before they answer
+    UNAVAILABLE. Searches end after two seconds, with what they have found. A database or a server without an answer for
+    one or two seconds counts as away, and a server that stops gives its jobs back within one second.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("server.services.START_WAIT_SECONDS", 120.0)
         patch.setattr("store.redis.single_flight._TIMEOUT_SECONDS", 60.0)
         patch.setattr("resolvers.search.message_search.SEARCH_SECONDS", 60.0)
+        patch.setattr("store.sessions.user_locks._MAX_WAIT_FOR_ALL_SECONDS", 20.0)
+        patch.setattr("server.services._CHECK_SECONDS", 20.0)
+        patch.setattr("subscriptions.realtime.ring.server_ring.ANSWER_SECONDS", 20.0)
+        patch.setattr("resolvers.jobs.job_worker._GIVE_BACK_SECONDS", 20.0)
         yield
 
 

@@ -56,7 +56,8 @@ class Deployment:
     def token(self, user: str) -> str:
         """Return the output of `docker compose exec server-1 confab token USER`."""
         command = [*_CONFAB, "token", user]
-        result = subprocess.run(command, env=self._environment("server-1"), capture_output=True, text=True, timeout=30)
+        environment = self._environment("server-1")
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE)
         assert result.returncode == 0, result.stderr
         return result.stdout.strip()
 
@@ -84,7 +85,7 @@ class Deployment:
     async def start_all(self) -> None:
         services = self._compose["services"]
         secret = [part.replace("/run/confab", str(self._folder)) for part in services["secret"]["command"]]
-        await asyncio.to_thread(subprocess.run, secret, check=True, timeout=10)
+        await asyncio.to_thread(subprocess.run, secret, check=True, timeout=_PATIENCE)
         self._start_mongo(services["mongo"])
         redis = services["redis"]["command"]
         self._launch(

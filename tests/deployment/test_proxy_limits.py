@@ -18,7 +18,7 @@ import pytest
 from server.embedded.ports import pick_free
 from tests.deployment.compose_file import ROOT
 from tests.deployment.local_deployment import PROXY_PATH
-from tests.waiting import wait_for
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 HAPROXY = shutil.which("haproxy", path=PROXY_PATH)
 
@@ -28,16 +28,15 @@ LIMITS = {
     "sc0_conn_cur gt 1000": "sc0_conn_cur gt 5",
     "sc0_conn_rate gt 1000": "sc0_conn_rate gt 30",
     "sc0_http_req_rate gt 5000": "sc0_http_req_rate gt 10",
-    "timeout http-request 10s": "timeout http-request 1s",
     "retries 3": "retries 0",
 }
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
-    """Run the proxy, and return its port."""
+def port(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
+    """Run the proxy, and return its port. An indirect parameter adds limits."""
     text = (ROOT / "deploy" / "haproxy.cfg").read_text()
-    for limit, smaller in LIMITS.items():
+    for limit, smaller in (LIMITS | getattr(request, "param", {})).items():
         assert text.count(limit) == 1, limit
         text = text.replace(limit, smaller)
     chosen = pick_free()
@@ -64,46 +63,39 @@ def port(tmp_path: Path) -> Iterator[int]:
         yield chosen
 
 
-async def open_and_read(port: int, sent: bytes = b"") -> tuple[bytes | None, asyncio.StreamWriter | None]:
-    """Open a connection. Return its first line; None if nothing came and it stays open."""
+async def open_and_read(port: int, sent: bytes = b"") -> bytes:
+    """Open a connection. Return its first line, or nothing if the proxy closes it."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except ConnectionError:
-        return b"", None
-    writer.write(sent)
+        return b""
     try:
-        return await asyncio.wait_for(reader.readline(), 0.15 if not sent else 5), writer
-    except TimeoutError:
-        return None, writer
+        writer.write(sent)
+        return await reader.readline()
     except ConnectionError:
-        return b"", writer
-
-
-def close(writer: asyncio.StreamWriter | None) -> None:
-    if writer is not None:
+        return b""
+    finally:
         writer.close()
 
 
 async def test_an_address_has_a_limited_number_of_connections(port: int) -> None:
-    opened = await asyncio.gather(*(open_and_read(port) for _ in range(7)))
-    assert sorted(line is None for line, _ in opened) == [False] * 2 + [True] * 5
-    for _, writer in opened:
-        close(writer)
-    line: bytes | None = b""
-    async with asyncio.timeout(20):
+    reading = [asyncio.create_task(open_and_read(port)) for _ in range(7)]
+    await wait_for(lambda: sum(task.done() for task in reading) >= 2)
+    await asyncio.sleep(0.15)
+    assert [task.result() for task in reading if task.done()] == [b""] * 2
+    for task in reading:
+        task.cancel()
+    line = b""
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         # The proxy notices the end of a connection a moment later.
         while not line:
-            line, writer = await open_and_read(port, b"GET /proxy HTTP/1.1\r\nhost: a\r\n\r\n")
-            close(writer)
+            line = await open_and_read(port, b"GET /proxy HTTP/1.1\r\nhost: a\r\n\r\n")
     assert line.startswith(b"HTTP/1.1 ")
 
 
 async def test_an_address_has_a_limited_rate_of_connections(port: int) -> None:
-    lines = []
-    for _ in range(33):
-        line, writer = await open_and_read(port, b"GET /proxy HTTP/1.0\r\n\r\n")
-        lines.append(line)
-        close(writer)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        lines = [await open_and_read(port, b"GET /proxy HTTP/1.0\r\n\r\n") for _ in range(33)]
     assert lines[0] and lines[-1] == b""
 
 
@@ -118,11 +110,12 @@ async def test_an_address_has_a_limited_rate_of_requests(port: int) -> None:
         assert (await client.get("/proxy")).status_code != 429
 
 
+@pytest.mark.parametrize("port", [{"timeout http-request 10s": "timeout http-request 1s"}], indirect=True, ids=["1s"])
 @pytest.mark.parametrize("body", [b"", b"content-length: 100\r\n\r\n{"], ids=["head", "body"])
 async def test_incomplete_requests_time_out_at_the_proxy(port: int, body: bytes) -> None:
-    line, writer = await open_and_read(port, b"POST /graphql HTTP/1.1\r\nhost: a\r\n" + body)
-    assert line is not None and line.startswith(b"HTTP/1.1 408 ")
-    close(writer)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        line = await open_and_read(port, b"POST /graphql HTTP/1.1\r\nhost: a\r\n" + body)
+    assert line.startswith(b"HTTP/1.1 408 ")
 
 
 async def test_the_log_has_no_token_of_a_webhook(port: int, tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import cycle
 
 import pytest
 
+from resolvers.base.errors import Unavailable
 from resolvers.messages.new_messages import NewMessage
 from resolvers.messages.sending import send_message
 from resolvers.sessions.reading import mark_read
@@ -131,8 +133,12 @@ async def _leave_behind(dead: Services, reserved: ReservedMessage, how_far: str)
 
 @pytest.mark.parametrize("in_use", [True, False], ids=["reader in use", "reader loaded later"])
 @pytest.mark.parametrize("how_far", ["reserved", "committed", "shown"])
-async def test_another_server_finishes_the_outbox_of_a_dead_one(world: World, how_far: str, in_use: bool) -> None:
+async def test_another_server_finishes_the_outbox_of_a_dead_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, how_far: str, in_use: bool
+) -> None:
     """The server dies between the reservation and the fan-out. A subscriber receives the message once."""
+    # Only this test finishes the outbox, however long its steps take.
+    monkeypatch.setattr("subscriptions.delivery.housekeeping.TAKEOVER_MS", 3_600_000)
     async with world.open() as dead, world.open() as living:
         await world.sign_in(living, "anna", "ben")
         await send_message(living.app, UserId("anna"), NewMessage("ben", None, "first"))
@@ -165,7 +171,7 @@ async def test_housekeeping_finishes_the_outbox_and_detects_a_lost_redis(
         await send_message(services.app, UserId("anna"), NewMessage("ben", None, "first"))
         mailbox = await services.app.hub.attach(UserId("ben"), QueueBudget(10))
         await services.app.store.outbox.reserve(_message(services, "anna", "ben", "left behind"))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(3 * TIMEOUT_SECONDS):
             item = await next_item(mailbox)
             assert getattr(item, "event").message.text == "left behind"  # noqa: B009 - Delivered, not Lagged
         world.flush_redis()
@@ -200,9 +206,15 @@ async def test_reading_while_redis_is_flushed_never_goes_back(world: World) -> N
                 world.flush_redis()
             try:
                 session = await mark_read(services.app, UserId("ben"), conversation, None)
-            except StoreError:
+            except (StoreError, Unavailable):
                 continue
             assert session.read_seq >= seen
             seen = session.read_seq
             assert session.unread_count == 0
-        assert seen == 12
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            # The last turn may have failed too.
+            while seen < 12:
+                with suppress(StoreError, Unavailable):
+                    seen = (await mark_read(services.app, UserId("ben"), conversation, None)).read_seq
+                    assert seen == 12
+                await asyncio.sleep(0.05)

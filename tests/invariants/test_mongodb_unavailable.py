@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from store.base.ids import PARTITIONS
 from tests.api.client import Api, private_id
 from tests.api.group_calls import LEAVE
 from tests.invariants.conftest import disposable_servers
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +40,6 @@ async def api(mongod: EmbeddedServers, redis_url: str, redis_prefix: str) -> Asy
             await api.stop_subscriptions()
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-
-
 async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mongod: EmbeddedServers) -> None:
     alice, bob = await api.create_users("alice", "bob")
     await api.send(alice, bob, "before")
@@ -55,8 +50,7 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
     child = mongod._child("mongo")
     child.kill()
     # At first writes wait for a primary: so elections pass without errors.
-    await until(lambda: api.services.app.store.mongo._primary.is_lost)
-    began = time.monotonic()
+    await wait_for(lambda: api.services.app.store.mongo._primary.is_lost, 3 * TIMEOUT_SECONDS)
     refusals = await asyncio.gather(
         *(api.expect_send_refusal(alice, bob, f"message {n}", idempotencyKey=f"k{n}") for n in range(20))
     )
@@ -65,17 +59,20 @@ async def test_without_mongodb_reads_go_on_and_writes_fail_at_once(api: Api, mon
         bob, "mutation ($id: ID!) { markRead(conversationId: $id) { id } }", id=private_id(alice, bob)
     )
     assert (refusal.code, refusal.retryable) == ("UNAVAILABLE", True)
-    # Far less than the ten seconds that a write waits for a primary.
-    assert time.monotonic() - began < 6
     # Requests that are repeated for hours leave nothing behind.
+    seconds = []
     for _ in range(3):
+        began = time.monotonic()
         assert (await api.expect_send_refusal(alice, bob, "without a key")).code == "UNAVAILABLE"
+        seconds.append(time.monotonic() - began)
+    # A write that looks for a primary takes five seconds. The fastest one counts, because the machine may be busy.
+    assert min(seconds) < 3
     assert (await api.expect_refusal(carol, LEAVE, id=group)).code == "UNAVAILABLE"
     assert await api.services.app.store.outbox.list_waiting(range(PARTITIONS), 0, 100) == []
     assert await api.all_sessions(bob) == sessions
     await asyncio.to_thread(child.launch)
     await asyncio.to_thread(child.await_ready)
-    await until(lambda: not api.services.app.store.mongo._primary.is_lost)
+    await wait_for(lambda: not api.services.app.store.mongo._primary.is_lost, 3 * TIMEOUT_SECONDS)
     # The housekeeper does this by itself a few seconds later.
     await api.services.housekeeper.sweep(range(PARTITIONS), 0)
     for _ in range(2):

@@ -13,6 +13,7 @@ from server.embedded import EmbeddedServers
 from store.base.errors import Unreachable
 from store.deployment import reach_times
 from tests.api.client import Api
+from tests.waiting import TIMEOUT_SECONDS
 
 AWAY_AFTER_MS = 1_500
 
@@ -44,7 +45,7 @@ class TwoServers:
         await asyncio.to_thread(child.await_ready)
 
     async def until(self, is_so: Callable[[Api], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(3 * TIMEOUT_SECONDS):
             for api in (self.one, self.other):
                 while not is_so(api):
                     # The housekeeper does this once a second, and logs the error.

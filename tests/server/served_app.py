@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
 import httpx
+import pytest
 
 from server.app import create_app
 from server.cli.serve import _config
+from server.overload.deadlines import Deadlines
 from server.settings import Settings
 from subscriptions.transport.engine import Json
 from tests.protocol.peer import Peer, open_admitted_socket
@@ -58,6 +60,14 @@ class App:
 
 ServeApp = Callable[..., AbstractAsyncContextManager[App]]
 """Serve the application with these settings: `async with serve_app(graphiql=False) as app`."""
+
+
+@contextmanager
+def without_deadlines(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let operations of served applications that begin in the block take any time."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadlines, "add", lambda *_: None)
+        yield
 
 
 @asynccontextmanager

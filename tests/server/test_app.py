@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from pymongo import MongoClient
+from websockets.exceptions import ConnectionClosed
 
 from schema.execution.engine import Engine
 from server.cli.dev import development_settings
@@ -180,7 +181,7 @@ async def test_body_above_the_configured_limit_is_answered_with_413(serve_app: S
 async def test_websockets_respect_the_configured_limits(serve_app: ServeApp) -> None:
     limits = {"ws_max_connections": 2, "ws_max_connections_per_user": 1, "ws_max_subscriptions": 1}
     async with serve_app(
-        **limits, max_body_bytes=70_000, ws_init_timeout_seconds=0.5, ws_ping_interval_seconds=0.5
+        **limits, max_body_bytes=70_000, ws_init_timeout_seconds=2.0, ws_ping_interval_seconds=3.0
     ) as app:
         alice = await app.signed_in("alice")
         again = await app.socket()
@@ -199,9 +200,12 @@ async def test_websockets_respect_the_configured_limits(serve_app: ServeApp) -> 
         assert await alice.receive() == {"type": "ping"}
         assert (await silent.closed())[0] == 4408
         await alice.send({"type": "pong", "payload": {"a": "x" * 69_000}})
-        assert await alice.is_alive()
+        await alice.send({"type": "ping"})
+        assert await _receive_no_ping(alice) == {"type": "pong"}
         await alice.send({"type": "pong", "payload": {"a": "x" * 70_000}})
-        assert (await alice.closed())[0] == 1009
+        with pytest.raises(ConnectionClosed):
+            await _receive_no_ping(alice)
+        assert alice.socket.close_code == 1009
 
 
 async def _receive_no_ping(peer: Peer) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.peer import Peer
+from tests.protocol.serving import PATIENCE
 from tests.server.served_app import LIVE, SEND, App, ServeApp
 from tests.server.tokens import bearer
 
@@ -37,7 +38,7 @@ async def answer(peer: Peer, query: str, **variables: Any) -> Any:
 
 async def list_named(peer: Peer, *names: str) -> Any:
     """Return the devices once there are these: rows are written behind the acknowledgement."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             devices = (await answer(peer, DEVICES))["devices"]
             if {device["id"] for device in devices} == set(names):

@@ -56,7 +56,7 @@ def inserted(url: str) -> list[str]:
         return [document["value"] for document in client.kept.values.find()]
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"
@@ -197,7 +197,7 @@ def test_leftover_server_is_stopped_by_the_next_start(folder: Path) -> None:
         (folder / "redis.pid").write_text(str(leftover.pid))
         wait_until(lambda: not ports.is_free(port))
         with EmbeddedServers(folder, mongo=False, on_progress=messages.append):
-            leftover.wait(10)
+            leftover.wait(60)
     assert "Stopped Redis, which a killed run had left behind" in messages
 
 

@@ -13,10 +13,12 @@ import pytest
 from server.app import create_app
 from server.settings import load_settings
 from store.deployment.event_streams import MAX_QUEUED_OPERATIONS, EventStreamStore, QueueOutcome
+from subscriptions.realtime.server_calls import ServerCalls
 from tests.conftest import own_database, own_prefix
 from tests.server.sse_peer import SSEPeer
 from tests.server.stream_server import SEND, Server, authorization, client_of, events_of
 from tests.server.tokens import SECRET
+from tests.waiting import TIMEOUT_SECONDS
 
 EVENTS = """subscription ($since: Cursor) { messageEvents(since: $since) { __typename
     ... on MessageCreated { cursor message { content } } ... on CaughtUp { cursor reset } } }"""
@@ -181,10 +183,14 @@ async def test_stream_can_be_opened_only_once(here: Server, there: Server, peopl
     await peer.until(lambda: events_of(peer, "me") == [{"me": {"id": alice}}, None])
     peer.leave()
     await peer.ended()
-    await asyncio.sleep(0.02)
-    third = SSEPeer(here.app, parameters={"token": stream}, authorization=authorization(alice))
-    await third.ended()
-    assert third.status == 404
+    status = 409
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        # The server forgets the stream a moment later.
+        while status == 409:
+            third = SSEPeer(here.app, parameters={"token": stream}, authorization=authorization(alice))
+            await third.ended()
+            status = third.status
+    assert status == 404
 
 
 Refuse = Callable[[Server, str, str], Awaitable[httpx.Response]]
@@ -362,13 +368,14 @@ async def test_long_numbers_are_forwarded_exactly(here: Server, there: Server, p
 
 
 async def test_clients_retry_if_the_server_of_a_stream_is_gone(
-    there: Server, people: tuple[str, str], _redis_janitor: Any
+    there: Server, people: tuple[str, str], _redis_janitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, _ = people
+    # In operation, a server that answers nothing is waited for 5 s.
+    monkeypatch.setitem(ServerCalls.ask.__kwdefaults__, "timeout_seconds", 600.0)
     stream = await there.reserve(alice)
     (key,) = _redis_janitor.scan_iter(match=f"*{{s:{stream}}}:user")
     _redis_janitor.set(key.decode().removesuffix("user") + "server", "nobody")
-    # A server that answers nothing is waited for 5 s.
-    async with asyncio.timeout(4.5):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         assert code(await there.perform(alice, stream, "x", ME)) == (503, "UNAVAILABLE")
         assert code(await there.stop(alice, stream, "x")) == (503, "UNAVAILABLE")

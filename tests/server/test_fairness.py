@@ -12,7 +12,7 @@ from server.overload import operation_queue
 from server.overload.load_shedding import LOAD_SHEDDING_STATE, LoadShedding
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
-from tests.server.served_app import SEND, App, ServeApp
+from tests.server.served_app import SEND, App, ServeApp, without_deadlines
 
 HISTORY = '{ messages(conversationId: "p_alice_bob") { edges { node { seq } } } }'
 TOO_MANY = {"code": "RATE_LIMITED", "retryable": True, "retryAfterMs": 1_000}
@@ -96,14 +96,16 @@ async def test_users_with_one_operation_each_are_served_while_the_limit_is_used_
 
 
 async def test_a_wait_ends_at_the_operations_deadline_without_execution(
-    serve_app: ServeApp, held: HeldMutations
+    serve_app: ServeApp, held: HeldMutations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve_app(max_running_per_user=1, operation_timeout_seconds=0.2) as app:
-        await app.data("{ me { id } }", "bob")
+        with without_deadlines(monkeypatch):
+            await app.data("{ me { id } }", "bob")
         answers = await asyncio.gather(*(app.ask(SEND, "alice") for _ in range(2)))
         assert [answer.json()["errors"][0]["extensions"]["code"] for answer in answers] == ["UNAVAILABLE"] * 2
         held.places.release()
         shedding = app.served.server.lifespan.state[LOAD_SHEDDING_STATE]
         await until(lambda: not shedding.running)
         assert held.begun == ["alice"]
-        assert await seqs(app) == [1]
+        with without_deadlines(monkeypatch):
+            assert await seqs(app) == [1]

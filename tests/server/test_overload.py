@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from schema.execution.engine import Engine
 from server.overload.load_shedding import (
+    IDLE_TICK_SECONDS,
     LOAD_SHEDDING_STATE,
     LONG_SECONDS,
     LONGEST_STEP_SECONDS,
@@ -21,7 +23,7 @@ from server.overload.load_shedding import (
 )
 from subscriptions.transport.engine import ConnectionContext, GraphQLRequest, Json
 from tests.protocol.serving import PATIENCE, until
-from tests.server.served_app import LIVE, SEND, App, ServeApp
+from tests.server.served_app import LIVE, SEND, App, ServeApp, without_deadlines
 from tests.server.tokens import bearer
 
 HISTORY = '{ messages(conversationId: "p_alice_bob") { edges { node { seq } } } }'
@@ -137,9 +139,10 @@ async def test_a_process_without_work_measures_rarely_until_an_operation_or_a_co
     try:
         for end_rest in (shedding.enter, shedding.refuse_connection):
             await until(lambda: shedding._is_idle)
-            before = len(measured)
+            before, began = len(measured), time.monotonic()
             await asyncio.sleep(0.2)
-            assert len(measured) - before <= 1
+            # One more may have been due. This process may pause for longer than it sleeps.
+            assert len(measured) - before <= 1 + (time.monotonic() - began) / IDLE_TICK_SECONDS
             end_rest()
             before = len(measured)
             await until(lambda before=before: len(measured) - before > 3)
@@ -251,7 +254,7 @@ async def test_connection_is_usable_after_a_refused_long_body(serve_app: ServeAp
 
 
 async def test_connection_stays_open_after_a_refused_request(serve_app: ServeApp, gate: Gate) -> None:
-    async with serve_app(max_operations=1, head_timeout_seconds=0.05, body_timeout_seconds=0.05) as app:
+    async with serve_app(max_operations=1, head_timeout_seconds=0.5, body_timeout_seconds=0.5) as app:
         await app.data("{ me { id } }", "bob")
         first = asyncio.create_task(app.data(SEND, "alice"))
         await asyncio.wait_for(gate.begun.wait(), PATIENCE)
@@ -261,7 +264,7 @@ async def test_connection_stays_open_after_a_refused_request(serve_app: ServeApp
         assert " 503 " in head
         await reader.readexactly(int(head.partition("content-length: ")[2].partition("\r\n")[0]))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(reader.read(1), 0.2)
+            await asyncio.wait_for(reader.read(1), 0.7)
         writer.close()
         gate.opened.set()
         await first
@@ -297,9 +300,12 @@ async def test_overloaded_process_refuses_handshakes_with_503(serve_app: ServeAp
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
-async def test_mutation_after_its_deadline_is_unavailable_but_completes(serve_app: ServeApp, gate: Gate) -> None:
+async def test_mutation_after_its_deadline_is_unavailable_but_completes(
+    serve_app: ServeApp, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serve_app(operation_timeout_seconds=0.05) as app:
-        await app.data("{ me { id } }", "bob")
+        with without_deadlines(monkeypatch):
+            await app.data("{ me { id } }", "bob")
         answer = (await app.ask(SEND, "alice")).json()
         assert answer["errors"][0]["extensions"] == FULL
         alice = await app.signed_in("alice")
@@ -309,7 +315,8 @@ async def test_mutation_after_its_deadline_is_unavailable_but_completes(serve_ap
         assert shedding.running == 2
         gate.opened.set()
         await until(lambda: not shedding.running)
-        assert await seqs(app) == [1, 2]
+        with without_deadlines(monkeypatch):
+            assert await seqs(app) == [1, 2]
 
 
 async def test_query_after_its_deadline_is_cancelled(serve_app: ServeApp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,21 +102,24 @@ def in_environment(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_revocation_closes_connections_on_all_servers(
-    settings_with: Callable[..., Settings], in_environment: None, capsys: pytest.CaptureFixture[str]
+    settings_with: Callable[..., Settings],
+    in_environment: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The servers are notified. They do not wait until they read all revocations again.
+    monkeypatch.setattr("store.base.repeated_read.CHECK_SECONDS", 3600.0)
     settings = settings_with(jwt_secret=SECRET)
     old, undated, of_bob = token("alice"), token("alice", None), token("bob")
     async with served(settings) as one, served(settings) as two:
         ended = [await server.connect(each) for server in (one, two) for each in (old, undated)]
         bob = await one.connect(of_bob)
-        began = time.monotonic()
+        # The issuer's clock may be ahead: its token of the near future can be older than the revocation.
+        ahead = token("alice", -2)
         await asyncio.to_thread(cli.revoke, "alice")
         told = capsys.readouterr().out
         assert [await peer.closed() for peer in ended] == [REVOKED] * 4
-        assert time.monotonic() - began < 5
         assert "Tokens of alice that were issued until 20" in told
-        # The issuer's clock may be ahead: its token of the near future can be older than the revocation.
-        ahead = token("alice", -2)
         for server in (one, two):
             assert [await server.is_refused(each) for each in (old, undated, ahead, of_bob)] == [
                 True,

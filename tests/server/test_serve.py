@@ -30,10 +30,10 @@ def test_unacknowledged_data_times_out_after_45_seconds() -> None:
 
 
 async def test_connection_without_a_request_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HttpProtocol, "default_limits", ClientLimits(head_seconds=0.2))
+    monkeypatch.setattr(HttpProtocol, "default_limits", ClientLimits(head_seconds=0.5))
 
     async def answer_late(_scope: Scope, _receive: Receive, send: Send) -> None:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.7)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 

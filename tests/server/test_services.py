@@ -26,8 +26,9 @@ TIMEOUT_SECONDS = 60
 
 @pytest.fixture
 def short_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services start at once, and wait for the databases in the background."""
+    """Services start at once, wait for the databases in the background, and do not wait long for a check."""
     monkeypatch.setattr("server.services.START_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("server.services._CHECK_SECONDS", 2.0)
 
 
 async def until_failing(services: Services, *names: str) -> None:

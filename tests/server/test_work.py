@@ -11,7 +11,9 @@ import httpx
 
 from server.embedded import RunningServers, ports
 from tests.processes import ROOT, command_environment
-from tests.protocol.serving import PATIENCE
+
+PATIENCE = 120.0
+"""Seconds in which a process starts or ends on a busy machine."""
 
 
 def wait_for_metrics(port: int) -> None:

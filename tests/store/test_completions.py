@@ -14,6 +14,7 @@ from store.workspaces.changing import policy_changes as changes_module
 from store.workspaces.policy import PendingChange, Policy
 from tests.store.policy_changes import archive, fail, head_versions, pending_changes, rename_workspace, strip_everyone
 from tests.store.workspaces import CHANNEL_IDS, GENERAL, W
+from tests.waiting import TIMEOUT_SECONDS
 
 
 class Died(BaseException):
@@ -109,7 +110,7 @@ async def test_changes_that_wait_for_a_completion_are_completed_together(
     monkeypatch.setattr(store.policy_changes.completions, "announce", wait_and_announce)
 
     async def stored(version: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             while (policy := await store.policies.read(W)) is None or policy.version < version:
                 pass
 

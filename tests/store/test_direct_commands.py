@@ -69,7 +69,7 @@ async def test_a_cancelled_caller_takes_no_reply_from_the_next(mongo: Mongo, dir
     leaving.cancel()
     await asyncio.wait([leaving])
     assert [row["_id"] for row in await mongo.find("things", {"_id": 7})] == [7]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not connection.is_usable:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -188,7 +188,7 @@ async def test_the_cursor_of_a_cancelled_caller_is_closed(mongo: Mongo, direct: 
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not connection.is_usable:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     listed = await mongo._client.admin.aggregate(
@@ -217,9 +217,10 @@ async def test_a_server_that_accepts_and_does_not_answer_is_not_waited_for(
     direct = DirectCommands(mongo._client, "test", 0.05, ReadQueue())
     with monkeypatch.context() as patch:
         patch.setattr(Pool, "connect", never)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             with pytest.raises(NetworkTimeout):
                 await direct.read({"ping": 1})
+    direct._timeout_seconds = TIMEOUT_SECONDS
     assert (await direct.read({"ping": 1}))["ok"] == 1
     await direct.close()
 

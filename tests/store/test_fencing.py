@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -25,10 +24,12 @@ ANNA, BEN = UserId("anna"), UserId("ben")
 CONVERSATION = private_id(ANNA, BEN)
 
 
+_USUAL_LOCK_MS = locks.LOCK_MS
+
+
 @pytest.fixture
-async def services(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
-    """A server on which ben has three unread messages, and locks end soon."""
-    monkeypatch.setattr(locks, "LOCK_MS", 150)
+async def services(settings: Settings) -> AsyncIterator[Services]:
+    """A server on which ben has three unread messages."""
     async with open_services(settings) as opened:
         for user in (ANNA, BEN):
             await opened.sign_in(Caller(user, CallerRole.USER, 2e9))
@@ -48,10 +49,14 @@ async def _row(store: Store) -> Any:
     return await store.mongo.find_one(SESSIONS, {"_id": session_row_id(BEN, CONVERSATION)})
 
 
-async def test_a_write_behind_a_later_fence_is_refused(services: Services, other: Services) -> None:
+async def test_a_write_behind_a_later_fence_is_refused(
+    services: Services, other: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = services.app.store
+    monkeypatch.setattr(locks, "LOCK_MS", 150)
     async with store.locks.hold(BEN, [CONVERSATION]) as paused:
-        await asyncio.sleep(0.2)
+        monkeypatch.setattr(locks, "LOCK_MS", _USUAL_LOCK_MS)
+        # This waits until the first lock has ended.
         await mark_read(other.app, BEN, CONVERSATION, 2)
         row = await _row(store)
         with pytest.raises(Fenced):
@@ -85,10 +90,12 @@ async def test_a_server_that_lost_its_lock_retries_and_both_changes_hold(
     store = services.app.store
 
     async def while_another_changes_it() -> None:
-        await asyncio.sleep(0.2)
+        # Only the lock of the paused server ends soon. The other one waits for that.
+        monkeypatch.setattr(locks, "LOCK_MS", _USUAL_LOCK_MS)
         await pin_session(other.app, BEN, CONVERSATION, 7)
 
     attempts = await _pause_once(monkeypatch, store, while_another_changes_it, written=written)
+    monkeypatch.setattr(locks, "LOCK_MS", 150)
     session = await mark_read(services.app, BEN, CONVERSATION, None)
     # Either the other server found the paused one's write and loaded the state again, or the paused one wrote twice.
     assert len(attempts) == (2 if written else 3)

@@ -10,6 +10,7 @@ import pytest
 
 from store.base import group_commit
 from store.base.group_commit import GroupCommit
+from tests.waiting import TIMEOUT_SECONDS
 
 _request: ContextVar[str] = ContextVar("request", default="none")
 
@@ -100,7 +101,7 @@ async def test_a_slow_batch_delays_the_next_one_only_for_a_time(
     # The second batch is not slow, however slow the machine is.
     monkeypatch.setattr(group_commit, "SLOW_SECONDS", 60.0)
     writer.queue.push([2])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(writer.batches) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     writer.queue.push([3])

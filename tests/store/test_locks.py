@@ -22,6 +22,8 @@ from store.base.ids import UserId, private_id
 from store.redis.cache import Cache, Call
 from store.sessions import user_locks as locks
 from store.store import Store
+from tests.api.client import wait_until
+from tests.waiting import TIMEOUT_SECONDS, wait_for
 
 ANNA, BEN = UserId("anna"), UserId("ben")
 CONVERSATION = private_id(ANNA, BEN)
@@ -64,8 +66,10 @@ def _lock_key(store: Store) -> str:
 
 
 async def test_changes_from_twenty_devices_on_three_servers_take_turns(
-    servers: list[Services], calls: Counter[str]
+    servers: list[Services], calls: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a busy machine a turn may take longer than a second. Waiters that try again would count as calls.
+    monkeypatch.setattr(locks, "_POLL_SECONDS", locks.MAX_WAIT_SECONDS)
     rounds = 5
 
     async def device(number: int) -> list[int]:
@@ -97,15 +101,24 @@ async def test_changes_from_twenty_devices_on_three_servers_take_turns(
 async def test_servers_take_turns(servers: list[Services]) -> None:
     """A server with many devices of a user does not make another server wait for all of them."""
     order: list[int] = []
+    store, all_wait = servers[0].app.store, asyncio.Event()
 
     async def device(server: int) -> None:
         async with servers[server].app.store.locks.hold(BEN, [CONVERSATION]):
             order.append(server)
-            await asyncio.sleep(0.01)
+            await all_wait.wait()
 
-    many = [asyncio.create_task(device(0)) for _ in range(10)]
-    await asyncio.sleep(0.005)
-    await asyncio.gather(*many, device(1), device(2))
+    async def is_queue_full() -> bool:
+        waiting: int = await store.cache.one(Call("LLEN", (store.keys.of_user(BEN, "queue"),)))
+        return waiting == 2
+
+    devices = [asyncio.create_task(device(0)) for _ in range(10)]
+    await wait_for(lambda: order == [0])
+    devices += [asyncio.create_task(device(server)) for server in (1, 2)]
+    await wait_until(is_queue_full)
+    all_wait.set()
+    await asyncio.gather(*devices)
+    # They are the next ones, unless a process pauses for so long that its turn passes.
     assert max(order.index(1), order.index(2)) <= 5
 
 
@@ -119,7 +132,7 @@ async def test_a_waiter_is_notified_at_once_when_the_lock_is_free(servers: list[
             began = time.monotonic()
         await waiting
         waits.append(time.monotonic() - began)
-    assert min(waits) < 0.05, "the waiter was notified and did not have to poll"
+    assert min(waits) < locks._POLL_SECONDS / 2, "the waiter was notified and did not have to poll"
 
 
 async def _take(one: locks.UserLocks) -> None:
@@ -142,9 +155,9 @@ async def test_a_dead_holder_keeps_others_waiting_until_its_lock_ends(
     monkeypatch.setattr(locks, "LOCK_MS", 300)
     store = servers[0].app.store
     args = (store.clock.now_ms(), "dead", "dead-server", 300, CONVERSATION)
+    began = time.monotonic()
     answer = await store.cache.one(Call("lock", store.keys.user(BEN), args))
     assert answer[0] == 1
-    began = time.monotonic()
     session = await pin_session(servers[1].app, BEN, CONVERSATION, 3)
     assert session.priority == 3
     assert time.monotonic() - began > 0.2
@@ -242,7 +255,7 @@ async def test_a_waiter_cancelled_as_it_gets_the_lock_blocks_no_other(
 
     monkeypatch.setattr(one.cache, "run", unanswered)
     cancelled = asyncio.create_task(_take(one.locks))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await taken.wait()
     cancelled.cancel()
     await asyncio.wait([cancelled])
@@ -254,5 +267,6 @@ async def test_a_takeover_from_a_dead_holder_gets_the_lock_once(servers: list[Se
     args = (store.clock.now_ms(), "dead", "dead-server", 200, CONVERSATION)
     assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 1
     await _take(servers[1].app.store.locks)
-    async with asyncio.timeout(0.7):
-        await _take(servers[2].app.store.locks)
+    # Nobody has the lock, and it was handed on to nobody.
+    assert await store.cache.one(Call("EXISTS", (_lock_key(store), store.keys.of_user(BEN, "queue")))) == 0
+    await _take(servers[2].app.store.locks)

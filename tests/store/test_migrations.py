@@ -137,7 +137,7 @@ async def test_a_server_that_meets_a_newer_version_late_ends_without_a_write(
     monkeypatch.setattr(signal, "raise_signal", lambda number: stopped.set())
     await mongo.update_one("deployment", {"_id": 1}, {"$set": {"version": 2}})
     keyed = settings.model_copy(update={"jwt_secret": SecretStr(SECRET)})
-    async with asyncio.timeout(10), serving_app(keyed) as app:
+    async with asyncio.timeout(3 * TIMEOUT_SECONDS), serving_app(keyed) as app:
         there.set()
         await stopped.wait()
         before = await mongo.find("users", {})

@@ -156,7 +156,8 @@ async def test_an_update_that_collides_or_is_refused_is_not_reported_as_done(mon
 
 
 async def test_the_first_request_long_after_the_start_is_sent(mongo_url: str, mongo_database_name: str) -> None:
-    mongo = Mongo(mongo_url, mongo_database_name, timeout_ms=400)
+    mongo = Mongo(mongo_url, mongo_database_name)
+    mongo._primary._grace_seconds = 0.2
     await asyncio.sleep(0.3)
     assert await mongo.find_one("things", {}) is None
     await mongo.close()

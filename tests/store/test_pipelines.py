@@ -203,8 +203,13 @@ async def test_scripts_that_redis_has_lost_are_loaded_again(cache: Cache) -> Non
 
 
 async def test_callers_wait_for_a_silent_redis_no_longer_than_the_timeout(relay: Relay) -> None:
-    pool = pipelines_to(relay.url, 0.1)
+    pool = pipelines_to(relay.url, TIMEOUT_SECONDS)
     assert await pool.run([echo("warm")]) == [b"warm"]
+    (connection,) = pool._connections
+    pool._timeout_seconds = connection._timeout_seconds = 0.1
+    assert connection._timer is not None
+    connection._timer.cancel()
+    connection._timer = None
     relay.hold()
     sent = asyncio.create_task(pool.run([echo("sent")]))
     await until(lambda: any(b"sent" in piece for piece in relay.pieces))
@@ -213,6 +218,7 @@ async def test_callers_wait_for_a_silent_redis_no_longer_than_the_timeout(relay:
         failures = await asyncio.gather(sent, *waiting, return_exceptions=True)
     assert all(isinstance(failure, Exception) for failure in failures)
     relay.release()
+    pool._timeout_seconds = TIMEOUT_SECONDS
     assert await pool.run([echo("after")]) == [b"after"]
     await pool.close()
 

@@ -15,6 +15,7 @@ from store.mongo.collections import RECEIPTS, SESSIONS
 from store.mongo.writes import Update, Write
 from store.sessions.fields import FENCE
 from store.sessions.row_commits import RowCommits
+from tests.waiting import TIMEOUT_SECONDS
 
 
 @pytest.fixture
@@ -23,6 +24,12 @@ async def mongo(mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo
     await mongo.insert_many(SESSIONS, [{"_id": f"u{number} c", FENCE: 1} for number in range(20)])
     yield mongo
     await mongo.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_write_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next batch wait for the one before, even if this process pauses. Tests of slow writes set it."""
+    monkeypatch.setattr(group_commit, "SLOW_SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -163,7 +170,7 @@ async def test_a_slow_write_does_not_delay_the_next_batch(
     go_on = _while_busy(mongo, monkeypatch)
     slow = asyncio.create_task(commits.commit(2, [_row(1, 2, 1)], []))
     await asyncio.sleep(0.001)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         await commits.commit(2, [_row(2, 2, 2)], [])
     assert await _values(mongo) == {2: 2}
     go_on.set()

@@ -70,7 +70,7 @@ async def test_changes_from_before_this_generation_invalidate_nothing(
     for n in range(100):
         store.stale_caches.add_user(UserId(f"u{n}"))
     before = generations.number
-    generations.began_at += 1.0
+    generations.began_at = time.monotonic() + 1.0
     await store.stale_caches.invalidate()
     await store.deployment.check_redis()
     assert generations.number == before

@@ -60,7 +60,8 @@ async def test_a_renewal_needs_no_connection_that_operations_hold(api: Api) -> N
 
 
 async def test_a_renewal_takes_few_steps_of_a_busy_event_loop(api: Api) -> None:
-    assert await count_busy_steps(api.services.housekeeper._lease()) < _MAX_STEPS
+    # If MongoDB pauses during one of them, many steps pass meanwhile.
+    assert min([await count_busy_steps(api.services.housekeeper._lease()) for _ in range(3)]) < _MAX_STEPS
 
 
 async def test_a_renewal_that_failed_is_tried_again_soon(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

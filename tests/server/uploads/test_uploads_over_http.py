@@ -67,7 +67,7 @@ def head(target: str, *lines: str) -> str:
 
 
 async def test_an_upload_may_take_longer_than_other_bodies(serve_app: ServeApp) -> None:
-    async with serve_app(body_timeout_seconds=0.2, min_client_bytes_per_second=1) as app:
+    async with serve_app(body_timeout_seconds=0.5, min_client_bytes_per_second=1) as app:
         id, target = await begin(app, 10)
         pieces = [b"x"] * 10
         assert await send_raw(app.served, head(target, "content-length: 10"), *pieces, pause=0.1) == (204, {})
