@@ -12,10 +12,10 @@ class CommandError(Exception):
 
 
 def database_error(error: StoreError) -> CommandError:
-    """Return the error for a failed call to a database. It names the setting that holds the address.
+    """Return the error for a failed call. If a database failed, it names the setting with the address.
 
-    The reason has the host and the port at most: the address in the setting may have a password.
+    The address itself is not in it: it may have a password.
     """
+    reason = f"{str(error).rstrip('.')}."
     database = error.database if isinstance(error, Unreachable) else None
-    name = _DATABASES[database] if database is not None else " or ".join(_DATABASES.values())
-    return CommandError(f"{name} failed: {str(error).rstrip('.')}.")
+    return CommandError(reason if database is None else f"{_DATABASES[database]} failed: {reason}")

@@ -1,7 +1,7 @@
 """Definition of the command `confab`.
 
 Commands import their code when they run. The supervisor of `confab serve --workers` runs as long as its processes,
-and needs neither drivers nor the application.
+and needs neither drivers nor the application, except to check a file of persisted operations.
 """
 
 from __future__ import annotations
@@ -353,13 +353,13 @@ def import_chat(
     for file in files:
         if not (file.is_file() and os.access(file, os.R_OK)):
             raise CommandError(f"{file} is not a readable file.")
-    from server.chat_import.command import run_import
+    from server.chat_import.command import START_WAIT_SECONDS, run_import
     from server.chat_import.workspace import run_workspace_import
 
     settings = development_settings()
     with databases(settings, data_dir, _print_note) as urls:
         unlimited = development_settings(**urls)
-        asyncio.run(check_databases(unlimited))
+        asyncio.run(check_databases(unlimited, START_WAIT_SECONDS))
         if workspace is not None:
             asyncio.run(run_workspace_import(unlimited, files, workspace))
         elif group is not None:

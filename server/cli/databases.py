@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ from store.base.errors import StoreError
 from store.mongo.client import Mongo
 from store.redis.cache import Cache
 from store.scripts import read_scripts
+
+_RETRY_SECONDS = 0.5
 
 
 def missing_databases(settings: Settings) -> set[str]:
@@ -75,18 +79,24 @@ def embedded_urls(servers: EmbeddedServers, wanted: set[str]) -> dict[str, str]:
     return {field: getattr(servers, field) for field in sorted(wanted)}
 
 
-async def check_databases(settings: Settings) -> None:
-    """Raise CommandError unless MongoDB and Redis answer.
+async def check_databases(settings: Settings, within_seconds: float) -> None:
+    """Raise CommandError unless MongoDB and Redis answer within some seconds: they may be starting.
 
     For commands that run the services of a server, which would log many warnings until both answer.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)
+    deadline = time.monotonic() + within_seconds
     try:
-        await mongo.ping()
-        await cache.check_health()
-    except StoreError as error:
-        raise database_error(error) from error
+        while True:
+            try:
+                await mongo.ping()
+                await cache.check_health()
+                return
+            except StoreError as error:
+                if time.monotonic() > deadline:
+                    raise database_error(error) from error
+            await asyncio.sleep(_RETRY_SECONDS)
     finally:
         await cache.close()
         await mongo.close()

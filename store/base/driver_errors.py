@@ -29,7 +29,7 @@ _DRIVER_LOCK_MESSAGE = "Lock is not acquired"
 It happens when some requests stop waiting for a primary just as others begin to wait.
 """
 
-_DRIVER_STATE = re.compile(r" \(configured timeouts: [^()]*\)|, Timeout: [\d.]+s, Topology Description: .*", re.DOTALL)
+_DRIVER_STATE = re.compile(r" \(configured timeouts: [^()]*\)|, Timeout: \S+, Topology Description: .*", re.DOTALL)
 """Parts of PyMongo's messages with its timeouts, and with its state of every server."""
 
 
@@ -70,7 +70,8 @@ def _reason(error: Exception) -> str:
     """Return the message of an error in one line, for logs and for people who run commands."""
     message = _DRIVER_STATE.sub("", str(error))
     if isinstance(error, ServerSelectionTimeoutError):
-        return f"no server of MongoDB can be reached: {message}"
+        # Servers may answer although none has the data: "No primary available for writes".
+        return message if message.startswith("No ") else f"no server of MongoDB can be reached: {message}"
     return f"{type(error).__name__}: {message}"
 
 

@@ -30,7 +30,7 @@ class Unreachable(StoreError):
     """A database did not answer in time. Whether a write took place is unknown."""
 
     database: Database | None = None
-    """The database that failed. None if the error does not say it."""
+    """The database that failed. None: not known."""
 
     def __init__(self, reason: str = "", database: Database | None = None) -> None:
         super().__init__(reason)

@@ -12,7 +12,7 @@ _log = structlog.get_logger()
 
 
 class RepeatedWork:
-    """Does the work once for each call, and logs its failures. Those who call it decide when it is done again."""
+    """Does the work once for each call, and logs its failures. Its callers decide when it is done again."""
 
     def __init__(self, name: str, work: Callable[[], Awaitable[object]], log_event: str = "work_failed") -> None:
         """Create it. name: of the work, for the log. log_event: name of the event of a failure in the log."""

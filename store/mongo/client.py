@@ -62,7 +62,8 @@ class Mongo:
             url: Address of MongoDB, with options.
             database: The database's name.
             driver: `pymongo` for PyMongo's async client.
-            timeout_ms: Longest time of one call; half of it may pass until a primary is found. Reads try twice.
+            timeout_ms: Longest time of one call; half of it may pass until a primary is found. Reads
+                may wait for one twice.
             max_reads_per_user: Reads of one user that run at once. Further ones wait.
             heartbeat_ms: Interval at which the driver checks each member.
         """

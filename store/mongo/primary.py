@@ -33,7 +33,7 @@ class PrimaryWatch(TopologyListener):
         self._read_topology = read_topology
         self._missing_since: float | None = None
         """By `time.monotonic`. Infinity: the driver has not looked for a primary yet."""
-        self.on_change: Callable[[Container[tuple[str, int | None]]], None] = lambda writable: None
+        self.on_change: Callable[[Container[tuple[str, int | None]]], None] | None = None
         """Called with the addresses of the primary, or of all mongos, when there is one."""
 
     @property
@@ -60,6 +60,8 @@ class PrimaryWatch(TopologyListener):
             self._missing_since = None
         elif self._missing_since is None:
             self._missing_since = time.monotonic()
+        if self.on_change is None:
+            return
         servers = self._read_topology().server_descriptions().items()
         if writable := {address for address, server in servers if server.is_writable}:
             self.on_change(writable)

@@ -44,7 +44,7 @@ _RETRY_SECONDS = (0.05, 1.0)
 async def reserve_place(
     store: Store, message: Message, reason: ReservationReason
 ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
-    """Reserve a place for a message that is not new. One round trip if everything is known.
+    """Reserve a place for a message whose rights were checked before. One round trip if everything is known.
 
     Returns the refusal if it gets none: NOT_VISIBLE if the conversation is gone, NOT_LOADED if it could not be loaded.
     """

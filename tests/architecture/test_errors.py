@@ -120,6 +120,19 @@ def test_an_unreachable_mongodb_has_a_reason_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("No primary available, Timeout: -0.0003s, Topology Description: <a>", "No primary available"),
+        ("a:1: no, Timeout: 9e-05s, Topology Description: <b>", "no server of MongoDB can be reached: a:1: no"),
+    ],
+)
+def test_the_reason_says_whether_servers_answer(message: str, reason: str) -> None:
+    with pytest.raises(Unreachable) as caught, translate_errors():
+        raise pymongo.errors.ServerSelectionTimeoutError(message)
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
     ("details", "raised"),
     [
         ({"writeErrors": [{"code": 11000}], "writeConcernErrors": []}, pymongo.errors.BulkWriteError),

@@ -25,6 +25,7 @@ def unreachable(environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     environment.setenv("CONFAB_MONGO_URL", NOWHERE)
     environment.setenv("CONFAB_REDIS_URL", "redis://:zq-password@127.0.0.1:1/0")
     # Half of it may pass until a server is found. The default is 10 s.
+    environment.setattr("server.chat_import.command.START_WAIT_SECONDS", 0.1)
     environment.setattr(Mongo.__init__, "__kwdefaults__", {**Mongo.__init__.__kwdefaults__, "timeout_ms": 600})
     # It would send the logs of later tests to the output of this one.
     environment.setattr("server.observability.logs.configure_logging", lambda settings: None)

@@ -124,6 +124,7 @@ async def test_commands_do_not_wait_for_a_server_that_is_no_longer_primary(
     connection = await _one_connection(mongo, direct)
     direct._idle.remove(connection)
     pending = _put_in_flight(connection)
+    assert mongo._primary.on_change is not None
     mongo._primary.on_change({connection.connection.address})
     assert not pending.reply.done()
     mongo._primary.on_change({("another.example", 27017)})

@@ -47,6 +47,15 @@ class _Driver:
         self.watch.description_changed(self._events.pop(0))
 
 
+async def test_motor_reports_its_first_event_without_an_error(
+    mongo_url: str, mongo_database_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mongo = Mongo(mongo_url, mongo_database_name, "motor")
+    await mongo.ping()
+    await mongo.close()
+    assert capfd.readouterr().err == ""
+
+
 async def test_a_primary_that_is_found_counts_before_its_event_arrives(found: TopologyDescription) -> None:
     driver = _Driver(found)
     driver.change(found.reset())

@@ -298,17 +298,30 @@ test("a message stays from a blocked user when an older answer arrives", () => {
   assert.equal(store.message("m1").isFromBlocked, false);
 });
 
-test("a receipt changes the delivery state of the last message in the session, if it covers it", () => {
+test("a receipt changes the delivery state of the last message in the session, if it covers it, and an older answer does not undo it", () => {
   const store = new Store();
   const { delivery, ...last } = message();
+  const answer = [{ conversation: { id: "c", type: "PRIVATE" }, activeTs: 1, writeSeq: 2, lastMessage: { ...last, seq: 2, delivery: { ...delivery, recipientCount: 1 } } }];
   const deliveryOf = () => store.session("c").lastMessage.delivery;
-  const conversation = { id: "c", type: "PRIVATE" };
-  store.applySessions([{ conversation, activeTs: 1, writeSeq: 2, lastMessage: { ...last, seq: 2, delivery: { ...delivery, recipientCount: 1 } } }]);
+  store.applySessions(answer);
   store.applyReceipt("c", "me", "READ", 1);
   assert.equal(deliveryOf().status, "SENT");
   store.applyReceipt("c", "other", "READ", 2);
   assert.equal(deliveryOf().status, "SENT");
   store.applyReceipt("c", "me", "READ", 2);
+  const before = store.session("c");
   store.applyReceipt("c", "me", "DELIVERED", 2);
+  assert.equal(store.session("c"), before);
+  store.applySessions(answer);
   assert.deepEqual(deliveryOf(), { status: "READ", recipientCount: 1, deliveredCount: 1, readCount: 1 });
+});
+
+test("new ticks of a group's messages change the last message in its session", () => {
+  const store = new Store();
+  const last = message();
+  store.applySessions([{ conversation: { id: "c", type: "GROUP" }, activeTs: 1, writeSeq: 1, lastMessage: last }]);
+  store.applyDelivery("c", [{ id: "m0", delivery: { ...last.delivery, deliveredCount: 2 } }]);
+  assert.equal(store.session("c").lastMessage.delivery.deliveredCount, 0);
+  store.applyDelivery("c", [{ id: "m1", delivery: { ...last.delivery, deliveredCount: 1 } }]);
+  assert.equal(store.session("c").lastMessage.delivery.deliveredCount, 1);
 });

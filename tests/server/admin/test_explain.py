@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from server.cli import commands as cli
+from server.cli.admin import commands as admin
 from store.admin.unread import explanation
 from store.base.ids import ConversationId, UserId
 from store.messages.message_store import Place
@@ -301,3 +303,8 @@ async def test_texts_are_shown_only_on_request(api: Api, run_admin: RunAdmin) ->
     for command in (("explain", bob, private), ("conversation", private)):
         assert "secret recipe" not in "".join((await run_admin(*command))[1:])
         assert "secret recipe" in (await run_admin(*command, "--texts"))[1]
+
+
+def test_the_default_of_the_command_is_the_total_of_its_pauses() -> None:
+    default = inspect.signature(admin.explain).parameters["settle_seconds"].default
+    assert default == sum(explanation.SETTLE_SECONDS)

@@ -95,6 +95,7 @@ export class Store {
       const peerDeliveredSeq = session.peerDeliveredSeq == null ? null : Math.max(session.peerDeliveredSeq, held?.peerDeliveredSeq ?? 0);
       const peerReadSeq = session.peerReadSeq == null ? null : Math.max(session.peerReadSeq, held?.peerReadSeq ?? 0);
       this.#sessions.set(id, { ...session, writeSeq, peerDeliveredSeq, peerReadSeq });
+      if (held?.lastMessage) this.#patchLastDelivery(id, held.lastMessage.id, held.lastMessage.delivery);
     }
     for (const { conversation } of sessions) this.topics.changed(sessionTopic(conversation.id));
     if (sessions.length) this.topics.changed(SESSIONS);
@@ -220,8 +221,16 @@ export class Store {
     }
     this.topics.changed(historyTopic(conversationId));
     const last = this.#sessions.get(conversationId)?.lastMessage;
-    if (last?.delivery && last.seq <= seq && last.sender.id === me)
-      this.patchSession(conversationId, { lastMessage: { ...last, delivery: laterDelivery(last.delivery, delivery) } });
+    if (last && last.seq <= seq && last.sender.id === me) this.#patchLastDelivery(conversationId, last.id, delivery);
+  }
+
+  /** Applies the delivery state of a message to the session whose last message it is. */
+  #patchLastDelivery(conversationId: string, messageId: string, given: Message["delivery"]): void {
+    const last = this.#sessions.get(conversationId)?.lastMessage;
+    if (!given || !last?.delivery || last.id !== messageId) return;
+    const delivery = laterDelivery(last.delivery, given)!;
+    if (delivery.deliveredCount === last.delivery.deliveredCount && delivery.readCount === last.delivery.readCount) return;
+    this.patchSession(conversationId, { lastMessage: { ...last, delivery } });
   }
 
   /** The first seqs of pages of this size with messages after a seq whose ticks may still change, the newest page first. */
@@ -245,6 +254,7 @@ export class Store {
     for (const { id, delivery } of of) {
       const held = this.#messages.get(id);
       if (held) this.#messages.set(id, { ...held, delivery: laterDelivery(held.delivery, delivery) });
+      this.#patchLastDelivery(conversationId, id, delivery);
     }
     this.topics.changed(historyTopic(conversationId));
   }
