@@ -80,9 +80,9 @@ def embedded_urls(servers: EmbeddedServers, wanted: set[str]) -> dict[str, str]:
 
 
 async def check_databases(settings: Settings, within_seconds: float) -> None:
-    """Raise CommandError unless MongoDB and Redis answer within some seconds: they may be starting.
+    """Wait until MongoDB and Redis answer: they may be starting. Raises CommandError if the time is over.
 
-    For commands that run the services of a server, which would log many warnings until both answer.
+    For commands that run the services of a server. These would log many warnings until both databases answer.
     """
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     cache = Cache(settings.redis_url, read_scripts, prefix=settings.redis_prefix)

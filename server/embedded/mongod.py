@@ -1,6 +1,6 @@
 """MongoDB as a one-node replica set.
 
-Functions import its driver when they run: the command line imports this module and mostly starts no server.
+Functions import PyMongo when they run: the command line imports this module, and most commands start no server.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _reason(error: Exception) -> str:
     """Return the message of an error in one line, for logs and for people who run commands."""
     message = _DRIVER_STATE.sub("", str(error))
     if isinstance(error, ServerSelectionTimeoutError):
-        # Servers may answer although none has the data: "No primary available for writes".
+        # "No primary available for writes": other servers may answer.
         return message if message.startswith("No ") else f"no server of MongoDB can be reached: {message}"
     return f"{type(error).__name__}: {message}"
 

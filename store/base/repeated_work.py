@@ -12,10 +12,10 @@ _log = structlog.get_logger()
 
 
 class RepeatedWork:
-    """Does the work once for each call, and logs its failures. Its callers decide when it is done again."""
+    """One kind of work, whose failures are logged. Callers decide when it runs."""
 
     def __init__(self, name: str, work: Callable[[], Awaitable[object]], log_event: str = "work_failed") -> None:
-        """Create it. name: of the work, for the log. log_event: name of the event of a failure in the log."""
+        """Create it. name: The name of the work in the log. log_event: The event that is logged for a failure."""
         self._name = name
         self._work = work
         self._log_event = log_event

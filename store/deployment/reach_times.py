@@ -4,7 +4,7 @@ Fields of the row `deployment` {_id 1}, in ms by MongoDB's clock:
     seen   when a server last reached the Redis of the generation, or a part of the cluster
     noted  the same, for servers that understand `slots`
     whole  when a server last reached all shards of the cluster
-    apart  when all shards were last reached, while a shard has not been for AWAY_AFTER_MS; absent otherwise
+    apart  when all shards were last reached; absent unless a shard has been away for AWAY_AFTER_MS
     mend   messages stored since then may not be delivered completely; absent: there is nothing to recover
 """
 
@@ -29,7 +29,7 @@ AWAY_AFTER_MS = 4_000
 
 _SEEN_INTERVAL_MS = 1_000
 MAX_DELIVERY_MS = 30_000
-"""Longest time of a delivery: one that was not finished when Redis was last seen had not begun earlier."""
+"""Longest time of a delivery. Messages stored earlier than this before a loss of Redis were delivered completely."""
 
 _WHOLE_IF_KNOWN = {"$cond": [{"$gt": ["$whole", {"$subtract": ["$seen", 10_000]}]}, "$whole", "$seen"]}
 """Servers of earlier versions write `seen` only."""
@@ -42,13 +42,13 @@ class ReachTimes:
     """Writes the times of all servers, and keeps those of this process."""
 
     def __init__(self, mongo: Mongo, lost_notes: LostNotes) -> None:
-        """Begin as if Redis had been reached. lost_notes: of this process; cleared when a recovery will add them."""
+        """Begin as if Redis had been reached. lost_notes: Of this process; cleared when a recovery is due."""
         self._mongo = mongo
         self._lost_notes = lost_notes
         self._unreachable_since: float | None = None
-        """Time since when this process has not reached any part of Redis, by `time.monotonic`."""
+        """When this process first failed to reach Redis, by `time.monotonic`. None: the last attempt succeeded."""
         self._partial_since: float | None = None
-        """Time since when it has not reached all shards."""
+        """When it first reached only a part of the shards. None: it reached all of them."""
 
     def note_unreachable(self) -> None:
         """Note that this process does not reach Redis now."""
@@ -58,7 +58,7 @@ class ReachTimes:
     def is_away(self, row: Mapping[str, Any]) -> bool:
         """Return whether no server reaches Redis: none has for AWAY_AFTER_MS, and this one has not for a quarter of it.
 
-        row: With `now`, and with `asked_at`: time just before it was read, by `time.monotonic`.
+        row: The row, with `now`, and with `asked_at`: the time just before it was read, by `time.monotonic`.
         """
         if self._unreachable_since is None:
             return False
@@ -95,7 +95,7 @@ class ReachTimes:
                 change["whole"] = MONGO_NOW
             since = [at for at in (row.get("apart"), self._lost_notes.find_first_ms(begun_ms)) if at is not None]
             if since:
-                # Another value, so that a recovery that runs does not end it. `$min` ignores missing fields.
+                # A new value, so that a running recovery does not remove it. `$min` ignores missing fields.
                 earlier = {"$subtract": ["$mend", 1]}
                 change["mend"] = {"$min": [earlier, min(since) - MAX_DELIVERY_MS]}
                 change["apart"] = "$$REMOVE"

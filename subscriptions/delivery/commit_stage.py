@@ -35,7 +35,7 @@ BATCH = 500
 """Largest number of messages that share one write."""
 
 _ATTEMPTS = 10
-"""Attempts to reserve a place in a conversation that does not stay in the cache."""
+"""Attempts to reserve a place in a conversation that is evicted from the cache again and again."""
 
 _COMMIT_SECONDS = 15.0
 _RETRY_SECONDS = (0.05, 1.0)
@@ -44,9 +44,10 @@ _RETRY_SECONDS = (0.05, 1.0)
 async def reserve_place(
     store: Store, message: Message, reason: ReservationReason
 ) -> ReservedMessage | SendingRefusal | SlowModeWait | Refusal:
-    """Reserve a place for a message whose rights were checked before. One round trip if everything is known.
+    """Reserve a place for a message that is not new. One round trip if everything is cached.
 
-    Returns the refusal if it gets none: NOT_VISIBLE if the conversation is gone, NOT_LOADED if it could not be loaded.
+    Rights are not checked again. Returns the refusal if the message gets no place: NOT_VISIBLE if the conversation is
+    gone, NOT_LOADED if it could not be loaded.
     """
     match kind_of(message.conversation):
         case ConversationKind.CHANNEL:

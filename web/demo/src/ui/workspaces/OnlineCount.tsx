@@ -6,8 +6,8 @@ interface OnlineCountProps {
 }
 
 /**
- * How many members of a workspace are online; children follow the number. Nothing at 0: the server answers 0 until it has counted
- * this user, and to users who are no members. A user who is INVISIBLE is not counted, so 0 can also be right for them.
+ * The number of online members of a workspace, with the children after it. Shows nothing at 0: the server answers 0
+ * until it has counted this user, and to users who are not members. INVISIBLE users are not counted, so 0 can be right.
  */
 export function OnlineCount({ count, children }: OnlineCountProps) {
   if (count === 0) return null;
