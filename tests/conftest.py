@@ -170,7 +170,7 @@ def _servers(mongo_url: str | None, redis_url: str | None) -> Iterator[RunningSe
 
 
 def _keep_expired_rows(mongo_url: str) -> None:
-    """Let MongoDB remove no expired rows by its own clock: those of tests may be far behind it."""
+    """Stop MongoDB from removing expired rows. Clocks of tests may be far behind its clock."""
     with MongoClient[dict[str, Any]](mongo_url) as client:
         client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
 

@@ -38,7 +38,8 @@ while (!texts(histories[0]).includes("message 199")) {
 await until("all arrive", () => histories.every((history) => texts(history).length === wanted.length));
 for (const history of histories) assert.deepEqual(texts(history), wanted);
 const COUNTS = "query ($id: ID!) { session(conversationId: $id) { unreadCount writeSeq readSeq activeTs } totalUnread }";
-// A receipt of the other person moves activeTs, and its event does not carry it. A client that was ahead would ignore later changes.
+// The server may be ahead with activeTs: a receipt of the other person changes it, and the receipt's event does not
+// have it. The client must not be ahead: it would ignore later changes.
 const isHeld = (held, { activeTs, ...counts }) => held.activeTs <= activeTs && Object.keys(counts).every((name) => counts[name] === held[name]);
 for (const [person, client] of [[ann, a], [ben, b]]) {
   let compared = [];

@@ -57,7 +57,7 @@ await retried(b.reloadWorkspaces);
 await until("it is back", () => views[1].get().status === "ready");
 const visit = open(b.workspace(visited));
 await until("an open workspace of others", () => visit.get().status === "ready");
-// A busy machine finishes late what has begun.
+// On a busy machine, earlier requests may arrive late.
 for (let tries = 1; tries === 1 || named("query Workspace") + named("query MyWorkspaces") > 0; tries += 1) {
   assert.ok(tries < 8, `${named("query Workspace")} and ${named("query MyWorkspaces")} requests`);
   requests = [];

@@ -74,7 +74,7 @@ async function refusedEarly() {
     },
   }));
   await until("its start", () => at.heard.length > 0);
-  // A busy server may refuse the connection itself before that.
+  // A busy server may first refuse connections before it reads the token: 1006.
   assert.equal(at.closes.find((code) => code !== 1006), 4403);
   assert.equal(at.asked[0], undefined);
   assert.match(at.asked[1], /x$/);

@@ -16,7 +16,7 @@ const { relayEnvironment } = await import("../docs/clients/relay/environment.mjs
 
 const MISTAKE = "a mistake of the application";
 const OBSERVED = 5_000;
-// The most tries within some milliseconds. The shortest waits are 250, 500, 1000, 2000, 4000 and 7500 ms.
+// The largest number of tries in this time. The shortest waits are 250, 500, 1000, 2000, 4000 and 7500 ms.
 function mostTries(ms) {
   let tries = 1;
   for (let wait = 250, at = wait; at <= ms; at += wait) {
@@ -57,8 +57,8 @@ function reset({ id, payload: { query } }, socket) {
   socket.send(JSON.stringify({ id, type: "next", payload: { data } }));
 }
 
-// What the server does with a new connection or a subscription, and how often a client connects: once, or, if it `repeats`, again
-// after each back-off. subscriptions: the fewest.
+// Behaviour of the server towards a new connection or a subscription. repeats: the client connects again after each
+// back-off; otherwise it connects once. subscriptions: the smallest number.
 const TROUBLES = {
   "a cursor that cannot be resumed": { subscribe: reset },
   "a refused subscription": { subscribe: refuse("NOT_FOUND", false) },

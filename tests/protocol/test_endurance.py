@@ -39,12 +39,12 @@ async def test_a_silent_peer_is_closed_with_a_code_that_clients_retry(start, mon
     pinged = []
     ping = KeepAlive._ping
 
-    def ping_at(keep_alive):
+    def record_and_ping(keep_alive):
         # The peer may receive the ping late.
         pinged.append(time.monotonic())
         ping(keep_alive)
 
-    monkeypatch.setattr(KeepAlive, "_ping", ping_at)
+    monkeypatch.setattr(KeepAlive, "_ping", record_and_ping)
     server = await start(TransportLimits(ping_interval_seconds=0.2, pong_timeout_seconds=0.05))
     peer = await server.connect()
     assert await peer.receive() == {"type": "ping"}
@@ -117,11 +117,11 @@ class Firehose:
 
     async def stalled(self):
         """Wait until no more events are taken."""
-        # Several times: in one of them, the process may have been paused.
-        taken, times = 0, 0
-        while times < 5:
+        # The number must be the same five times: the process may have been paused during one sleep.
+        taken, unchanged = 0, 0
+        while unchanged < 5:
             await asyncio.sleep(0.03)
-            times = times + 1 if 0 < taken == self.taken else 0
+            unchanged = unchanged + 1 if 0 < taken == self.taken else 0
             taken = self.taken
 
 
@@ -193,8 +193,8 @@ async def test_a_peer_that_had_events_dropped_is_closed_unless_it_catches_up(sta
             yield EVENT
 
     engine.streams["subscription late"] = stream
-    patient = TransportLimits(send_timeout_seconds=60, sync_timeout_seconds=0.3, close_timeout_seconds=PATIENCE)
-    server = await start(patient)
+    limits = TransportLimits(send_timeout_seconds=60, sync_timeout_seconds=0.3, close_timeout_seconds=PATIENCE)
+    server = await start(limits)
     peer = await lazy_reader(server)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -227,7 +227,7 @@ async def test_a_peer_that_pings_without_reading_the_pongs_is_dropped(start):
 
 
 class RecordedRandom(random.Random):
-    """A random source that shuffles by reversing, and records what is drawn: pauses, and the hints of close frames."""
+    """A random source that shuffles by reversing, and records calls for pauses and for the hints of close frames."""
 
     def __init__(self):
         super().__init__(1)
@@ -261,7 +261,7 @@ async def test_a_drain_closes_all_connections_1012_in_jittered_batches(start):
     ends = [asyncio.create_task(peer.closed()) for peer in peers]
     await server.transport.drain()
     assert server.transport.connection_count == 0
-    # A batch begins with the pause after it.
+    # The pause after a batch is drawn before the hints of the batch.
     pause = ("pause", 0.5, 1.5)
     assert rng.drawn == [pause, "close", "close", pause, "close", "close", "close"]
     for end in ends:

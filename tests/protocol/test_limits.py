@@ -81,7 +81,7 @@ async def test_ten_thousand_operations_on_one_connection_harm_no_other(start, en
     peer = await server.connect()
     tasks = len(asyncio.all_tasks())
     refused = 0
-    most_at_once = 0
+    most_refused_meanwhile = 0
 
     async def flood():
         for n in range(10_000):
@@ -95,18 +95,18 @@ async def test_ten_thousand_operations_on_one_connection_harm_no_other(start, en
             refused += 1
 
     async def watch():
-        nonlocal most_at_once
+        nonlocal most_refused_meanwhile
         while refused < 9_900:
             before = refused
             assert await bystander.is_alive()
-            most_at_once = max(most_at_once, refused - before)
+            most_refused_meanwhile = max(most_refused_meanwhile, refused - before)
             await asyncio.sleep(0.01)
 
     await asyncio.gather(flood(), count_refusals(), watch())
     # At most the hundred running operations, each in a task.
     assert len(asyncio.all_tasks()) <= tasks + 100
-    # The bystander does not wait until the flood is over.
-    assert most_at_once < 1_000
+    # The bystander gets its answers during the flood, and not after it.
+    assert most_refused_meanwhile < 1_000
     for n in range(100):
         await peer.complete(str(n))
     assert await peer.is_alive()

@@ -141,7 +141,7 @@ async def limited_api(open_api: OpenApi) -> AsyncIterator[Api]:
 
 
 def stop_time(api: Api) -> None:
-    """Let a process free no action from now on, however slow the machine is."""
+    """Stop the clock of the rate limits of a process: on a slow machine, actions would become free."""
     limits = api.services.app.store.rate_limits
     now = limits.sends._clock()
     for limit in (limits.sends, limits.group_changes, limits.operations):

@@ -254,7 +254,7 @@ async def test_pages_of_messages_with_many_mentions_are_shorter(api: Api) -> Non
 
 
 SLACK = 30
-"""Units, and seconds, by which a budget may be refilled on a busy machine."""
+"""Units that a busy machine may add to a budget before the answer, and the seconds that this takes."""
 
 
 def shown_budget(answer: httpx.Response) -> tuple[int, int]:

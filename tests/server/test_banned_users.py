@@ -133,7 +133,7 @@ async def test_a_user_who_connects_after_a_ban_has_ended_is_cut_off_by_the_next_
 async def test_no_message_gets_in_after_the_answer(
     settings_with: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In operation, the answer waits at most 3 s for sends that are under way.
+    # In production, the answer waits at most 3 s for sends that have begun.
     monkeypatch.setattr("server.overload.operation_queue._LONGEST_WAIT_SECONDS", PATIENCE)
     settings = settings_with(jwt_secret=SECRET, sends_per_minute=0)
     random_, reserve = random.Random(1), OutboxStore.reserve

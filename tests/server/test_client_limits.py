@@ -86,7 +86,7 @@ async def test_a_client_below_the_minimum_rate_is_dropped(serve: Serve, end: byt
 
 
 async def test_a_client_above_the_minimum_rate_reads_its_answer(serve: Serve) -> None:
-    # Longer, because this process may pause at the beginning of a window. Reading takes several windows.
+    # A longer window, because this process may pause at its beginning. Reading takes several windows.
     window = 3 * WINDOW
     limits = ClientLimits(window_seconds=window, min_bytes_per_second=1_000, close_seconds=window)
     async with serve(limits, LONG) as served, asyncio.timeout(20):

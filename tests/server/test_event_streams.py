@@ -371,7 +371,7 @@ async def test_clients_retry_if_the_server_of_a_stream_is_gone(
     there: Server, people: tuple[str, str], _redis_janitor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, _ = people
-    # In operation, a server that answers nothing is waited for 5 s.
+    # In production, the caller waits 5 s for a server that does not answer.
     monkeypatch.setitem(ServerCalls.ask.__kwdefaults__, "timeout_seconds", 600.0)
     stream = await there.reserve(alice)
     (key,) = _redis_janitor.scan_iter(match=f"*{{s:{stream}}}:user")

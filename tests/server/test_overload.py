@@ -141,7 +141,7 @@ async def test_a_process_without_work_measures_rarely_until_an_operation_or_a_co
             await until(lambda: shedding._is_idle)
             before, began = len(measured), time.monotonic()
             await asyncio.sleep(0.2)
-            # One more may have been due. This process may pause for longer than it sleeps.
+            # One may have been due already. The sleep takes longer if this process pauses.
             assert len(measured) - before <= 1 + (time.monotonic() - began) / IDLE_TICK_SECONDS
             end_rest()
             before = len(measured)

@@ -107,14 +107,14 @@ async def test_revocation_closes_connections_on_all_servers(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The servers are notified. They do not wait until they read all revocations again.
+    # Servers learn of the revocation from a notification, and not when they read all revocations again.
     monkeypatch.setattr("store.base.repeated_read.CHECK_SECONDS", 3600.0)
     settings = settings_with(jwt_secret=SECRET)
     old, undated, of_bob = token("alice"), token("alice", None), token("bob")
     async with served(settings) as one, served(settings) as two:
         ended = [await server.connect(each) for server in (one, two) for each in (old, undated)]
         bob = await one.connect(of_bob)
-        # The issuer's clock may be ahead: its token of the near future can be older than the revocation.
+        # The issuer's clock may be ahead: a token dated in the near future can be older than the revocation.
         ahead = token("alice", -2)
         await asyncio.to_thread(cli.revoke, "alice")
         told = capsys.readouterr().out

@@ -158,23 +158,23 @@ async def test_refused_token_changes_nothing(live: Live, token: str, code: str) 
 
 async def test_last_of_two_concurrent_renewals_counts(live: Live) -> None:
     judge, first_is_asked = live.transport._host.authenticate_token, asyncio.Event()
-    last_is_told = asyncio.Event()
+    last_is_answered = asyncio.Event()
 
     async def slowly(token: str) -> object:
         if not first_is_asked.is_set():
             first_is_asked.set()
-            await last_is_told.wait()
+            await last_is_answered.wait()
         return await judge(token)
 
     live.transport._host = replace(live.transport._host, authenticate_token=slowly)
     alice = await live.connect("alice", exp=NOW + 60)
     for id, expires in (("first", NOW + 100), ("last", NOW + 200)):
         await alice.subscribe(id, RENEW, variables={"token": signed(sub="alice", exp=expires)})
-    told = [await alice.receive() for _ in range(2)]
-    last_is_told.set()
-    told += [await alice.receive() for _ in range(2)]
-    assert [frame["id"] for frame in told] == ["last", "last", "first", "first"]
-    assert [frame["payload"]["data"]["renewAuth"] for frame in told[::2]] == [spelt(NOW + 200)] * 2
+    frames = [await alice.receive() for _ in range(2)]
+    last_is_answered.set()
+    frames += [await alice.receive() for _ in range(2)]
+    assert [frame["id"] for frame in frames] == ["last", "last", "first", "first"]
+    assert [frame["payload"]["data"]["renewAuth"] for frame in frames[::2]] == [spelt(NOW + 200)] * 2
 
 
 async def test_new_token_determines_the_rights_from_then_on(live: Live) -> None:

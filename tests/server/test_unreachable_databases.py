@@ -1,4 +1,4 @@
-"""Commands whose databases cannot be reached: one plain line, which names the setting with the address."""
+"""A command whose database cannot be reached prints one plain line, which names the setting with the address."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def unreachable(environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Addresses at which nothing listens, with passwords."""
     environment.setenv("CONFAB_MONGO_URL", NOWHERE)
     environment.setenv("CONFAB_REDIS_URL", "redis://:zq-password@127.0.0.1:1/0")
-    # Half of it may pass until a server is found. The default is 10 s.
     environment.setattr("server.chat_import.command.START_WAIT_SECONDS", 0.1)
+    # Half of it may pass until a server is found. The default is 10 s.
     environment.setattr(Mongo.__init__, "__kwdefaults__", {**Mongo.__init__.__kwdefaults__, "timeout_ms": 600})
-    # It would send the logs of later tests to the output of this one.
+    # A command would send the logs of later tests to the output of this one.
     environment.setattr("server.observability.logs.configure_logging", lambda settings: None)
     return environment
 
@@ -57,7 +57,7 @@ def test_a_command_says_in_one_line_that_mongodb_cannot_be_reached(
 
 
 @pytest.mark.parametrize("command", ["revoke alice", "token alice --bot"])
-def test_a_change_says_what_was_not_changed_without_mongodb(
+def test_a_command_says_what_it_did_not_change_without_mongodb(
     command: str, confab: Callable[..., Outcome], unreachable: pytest.MonkeyPatch
 ) -> None:
     outcome = confab(*command.split())

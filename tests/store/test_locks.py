@@ -118,7 +118,7 @@ async def test_servers_take_turns(servers: list[Services]) -> None:
     await wait_until(is_queue_full)
     all_wait.set()
     await asyncio.gather(*devices)
-    # They are the next ones, unless a process pauses for so long that its turn passes.
+    # Servers 1 and 2 come next, unless a process pauses for so long that it misses its turn.
     assert max(order.index(1), order.index(2)) <= 5
 
 
@@ -267,6 +267,6 @@ async def test_a_takeover_from_a_dead_holder_gets_the_lock_once(servers: list[Se
     args = (store.clock.now_ms(), "dead", "dead-server", 200, CONVERSATION)
     assert (await store.cache.one(Call("lock", store.keys.user(BEN), args)))[0] == 1
     await _take(servers[1].app.store.locks)
-    # Nobody has the lock, and it was handed on to nobody.
+    # The lock is free, and no server waits for it.
     assert await store.cache.one(Call("EXISTS", (_lock_key(store), store.keys.of_user(BEN, "queue")))) == 0
     await _take(servers[2].app.store.locks)

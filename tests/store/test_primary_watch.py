@@ -1,4 +1,4 @@
-"""The watch knows whether MongoDB has a primary, although the driver reports late that it has changed."""
+"""The watch knows whether MongoDB has a primary, although the driver reports changes late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRACE_SECONDS = 60
 
 
 @pytest.fixture
-async def found(mongo_url: str, mongo_database_name: str) -> TopologyDescription:
+async def with_primary(mongo_url: str, mongo_database_name: str) -> TopologyDescription:
     """The driver's description of a replica set that has a primary."""
     mongo = Mongo(mongo_url, mongo_database_name)
     await mongo.ping()
@@ -40,7 +40,7 @@ class _Driver:
         self._events.append(TopologyDescriptionChangedEvent(self.known, known, ObjectId()))
         self.known = known
 
-    def end_grace(self) -> None:
+    def end_grace_period(self) -> None:
         self.watch._grace_seconds = -1
 
     def report_next(self) -> None:
@@ -56,26 +56,28 @@ async def test_motor_reports_its_first_event_without_an_error(
     assert capfd.readouterr().err == ""
 
 
-async def test_a_primary_that_is_found_counts_before_its_event_arrives(found: TopologyDescription) -> None:
-    driver = _Driver(found)
-    driver.change(found.reset())
+async def test_a_primary_that_is_found_counts_before_its_event_arrives(with_primary: TopologyDescription) -> None:
+    driver = _Driver(with_primary)
+    driver.change(with_primary.reset())
     driver.report_next()
     assert not driver.watch.is_lost
-    driver.end_grace()
+    driver.end_grace_period()
     assert driver.watch.is_lost
-    driver.change(found)
+    driver.change(with_primary)
     assert not driver.watch.is_lost
     driver.report_next()
     assert not driver.watch.is_lost
 
 
-async def test_a_primary_that_was_found_for_a_moment_begins_a_new_grace(found: TopologyDescription) -> None:
-    driver = _Driver(found)
-    driver.change(found.reset())
+async def test_a_primary_that_was_found_for_a_moment_starts_a_new_grace_period(
+    with_primary: TopologyDescription,
+) -> None:
+    driver = _Driver(with_primary)
+    driver.change(with_primary.reset())
     driver.report_next()
-    driver.end_grace()
-    driver.change(found)
-    driver.change(found.reset())
+    driver.end_grace_period()
+    driver.change(with_primary)
+    driver.change(with_primary.reset())
     assert driver.watch.is_lost
     driver.watch._grace_seconds = _GRACE_SECONDS
     before = driver.watch._missing_since
@@ -86,14 +88,14 @@ async def test_a_primary_that_was_found_for_a_moment_begins_a_new_grace(found: T
     assert not driver.watch.is_lost
 
 
-async def test_a_late_event_does_not_end_connections_to_the_primary_of_now(found: TopologyDescription) -> None:
-    driver = _Driver(found.reset())
-    driver.change(found)
-    driver.change(found.reset())
+async def test_a_late_event_does_not_end_connections_to_the_current_primary(with_primary: TopologyDescription) -> None:
+    driver = _Driver(with_primary.reset())
+    driver.change(with_primary)
+    driver.change(with_primary.reset())
     driver.report_next()
     assert driver.writable == []
-    driver.change(found)
+    driver.change(with_primary)
     driver.report_next()
     driver.report_next()
-    (address,) = found.server_descriptions()
+    (address,) = with_primary.server_descriptions()
     assert driver.writable == [{address}, {address}]

@@ -63,7 +63,7 @@ async def test_all_times_are_written_when_all_of_redis_is_reached(mongo: Mongo) 
 
 
 async def test_times_of_the_last_second_are_not_written_again(mongo: Mongo) -> None:
-    # This process reads a row that is younger than a second, however slow the machine is.
+    # A slow machine may read the row more than a second later.
     row = await _set(mongo, seen=0, noted=0, whole=0)
     row["now"] = row["seen"] + 1_000
     await ReachTimes(mongo, LostNotes()).note_reached(row, RUN, 0, is_whole=True)
@@ -78,7 +78,7 @@ async def test_nothing_is_written_if_another_redis_is_in_use_meanwhile(mongo: Mo
     assert lost.find_first_ms(0) is not None
 
 
-async def test_a_part_of_redis_is_seen_and_is_not_the_whole(mongo: Mongo) -> None:
+async def test_reaching_a_part_of_redis_does_not_count_as_reaching_all_of_it(mongo: Mongo) -> None:
     row = await _set(mongo, seen=LONG_AGO_MS, whole=LONG_AGO_MS)
     await ReachTimes(mongo, LostNotes()).note_reached(row, RUN, 0, is_whole=False)
     written = _times(await _read(mongo))
@@ -86,7 +86,7 @@ async def test_a_part_of_redis_is_seen_and_is_not_the_whole(mongo: Mongo) -> Non
     assert written["whole"] == row["whole"]
 
 
-async def test_a_shard_is_not_away_when_one_process_has_just_missed_it(mongo: Mongo) -> None:
+async def test_a_shard_is_not_away_when_a_process_first_fails_to_reach_it(mongo: Mongo) -> None:
     row = await _set(mongo, seen=LONG_AGO_MS, whole=LONG_AGO_MS)
     await ReachTimes(mongo, LostNotes()).note_reached(row, RUN, 0, is_whole=False)
     assert "apart" not in await _read(mongo)
@@ -101,7 +101,7 @@ async def test_a_shard_is_not_away_while_another_server_reaches_it(
     monkeypatch.setattr(reach_times, "AWAY_AFTER_MS", 1)
     await asyncio.sleep(0.01)
     await other.note_reached(row, RUN, 0, is_whole=True)
-    # Its row is from before the other one reached the shard.
+    # This row was read before the other process reached the shard.
     await times.note_reached(row, RUN, 0, is_whole=False)
     assert "apart" not in await _read(mongo)
 
@@ -127,7 +127,7 @@ async def test_messages_are_checked_when_a_shard_is_reached_again(
     written = _times(await _read(mongo))
     assert written["mend"] == row["apart"] - MAX_DELIVERY_MS
     assert "apart" not in written
-    # The time without the shard is over: it begins again with the next failure.
+    # A later failure begins a new time without the shard.
     row = await _set(mongo, whole=LONG_AGO_MS)
     await asyncio.sleep(0.01)
     await times.note_reached(row, RUN, 0, is_whole=False)
@@ -135,7 +135,7 @@ async def test_messages_are_checked_when_a_shard_is_reached_again(
 
 
 @pytest.mark.parametrize("mend_age_ms", [2 * LONG_AGO_MS, 0])
-async def test_a_recovery_that_runs_does_not_end_a_new_one(mongo: Mongo, mend_age_ms: int) -> None:
+async def test_a_running_recovery_does_not_end_a_new_one(mongo: Mongo, mend_age_ms: int) -> None:
     row = await _set(mongo, seen=0, whole=0, apart=LONG_AGO_MS, mend=mend_age_ms)
     await ReachTimes(mongo, LostNotes()).note_reached(row, RUN, 0, is_whole=True)
     mend = (await _read(mongo))["mend"]
@@ -147,7 +147,7 @@ async def test_messages_whose_notes_this_process_lost_are_checked_once(mongo: Mo
     lost.set_time(row["now"] - LONG_AGO_MS, time.monotonic() - LONG_AGO_MS / 1000)
     lost.add()
     times = ReachTimes(mongo, lost)
-    # Its recovery needs the shards that are away.
+    # Their recovery needs the shards that are away.
     await times.note_reached(row, RUN, 0, is_whole=False)
     assert "mend" not in await _read(mongo)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Failures of work that is done again and again are in the log, and end nothing."""
+"""Failures of work that is done again and again are logged, and do not end it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_of_consecutive_store_errors_only_the_first_is_logged() -> None:
     ]
 
 
-async def test_each_unexpected_error_is_logged_and_the_next_round_is_not_earlier() -> None:
+async def test_each_unexpected_error_is_logged_and_does_not_count_as_failing() -> None:
     work = RepeatedWork("cleaning", _Work(ValueError("wrong"), ValueError("wrong")), "cleaning_failed")
     with capture_logs() as lines:
         for _ in range(2):

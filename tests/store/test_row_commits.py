@@ -28,7 +28,7 @@ async def mongo(mongo_url: str, mongo_database_name: str) -> AsyncIterator[Mongo
 
 @pytest.fixture(autouse=True)
 def _no_write_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next batch wait for the one before, even if this process pauses. Tests of slow writes set it."""
+    """Let each batch wait for the one before, even if this process pauses. Tests of slow writes set another time."""
     monkeypatch.setattr(group_commit, "SLOW_SECONDS", 600.0)
 
 

@@ -79,7 +79,7 @@ class Screen:
     def __init__(self, hub: PresenceHub) -> None:
         self.states: list[PresenceState] = []
         self.times: list[float] = []
-        """When it got them, by the event loop's time."""
+        """When it received each state, by the clock of the event loop."""
         self.watch: PresenceWatch = hub.watch(self._take)
 
     def _take(self, state: PresenceState) -> None:

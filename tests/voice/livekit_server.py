@@ -68,8 +68,8 @@ class FakeRoom:
 class LiveKitServer:
     """The state of the server, what tests make it do, and the calls that it received.
 
-    status: if it is not 0, all calls, or those of `failing`, are answered with this status. failures: how many are, if
-    it is not None. delay_seconds: each answer waits so long.
+    status: if it is not 0, all calls, or those of `failing`, are answered with this status. failures: how many
+    calls are; None: all of them. delay_seconds: each answer waits so long.
     """
 
     clock: Clock

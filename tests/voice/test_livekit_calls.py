@@ -75,7 +75,7 @@ async def test_a_device_that_joins_again_is_not_removed_by_an_earlier_leave(medi
     assert media.server.identities(ROOM) == {identity}
 
 
-async def test_a_passing_failure_is_repeated(media: Media) -> None:
+async def test_a_call_is_repeated_after_a_passing_failure(media: Media) -> None:
     media.server.status, media.server.failures = 503, 2
     identity = media.join(state_of())
     await media.api.remove(ROOM, identity, 0)

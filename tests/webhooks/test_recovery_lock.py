@@ -1,4 +1,4 @@
-"""However many events have to be noted again after a loss of Redis, one server keeps the lock of the recovery."""
+"""One server keeps the lock of a recovery, even if many events have to be noted again after a loss of Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPORTS = 3
 
 
 @pytest.fixture
-async def lost(
+async def api_after_loss(
     open_api: OpenApi,
     deployments: Deployments,
     endpoint: Endpoint,
@@ -46,12 +46,12 @@ async def lost(
 
 
 class _Pages:
-    """Changes the lock whenever a page of messages or reports was read, and notes how long it had to last before."""
+    """Changes the lock after each page of messages or reports, and records how long it was still valid before."""
 
     def __init__(self, api: Api, monkeypatch: pytest.MonkeyPatch, *change: str | int) -> None:
         store = api.services.app.store
         self._cache, self._lock, self._change = store.cache, store.keys.loss_recovery_lock, change
-        self.lock_lasts_ms: dict[str, list[int]] = {"messages": [], "reports": []}
+        self.lock_ttls_ms: dict[str, list[int]] = {"messages": [], "reports": []}
         list_messages, list_reports = store.changed_messages.list_since, store.reports.list_since
 
         async def list_and_change_lock(*args: Any) -> AsyncIterator[Any]:
@@ -68,30 +68,30 @@ class _Pages:
         monkeypatch.setattr(store.reports, "list_since", list_reports_and_change_lock)
 
     async def _change_lock(self, kind: str) -> None:
-        self.lock_lasts_ms[kind].append(await self._cache.one(Call("PTTL", (self._lock,))))
+        self.lock_ttls_ms[kind].append(await self._cache.one(Call("PTTL", (self._lock,))))
         command, *args = self._change
         await self._cache.one(Call(str(command), (self._lock,), tuple(args)))
 
 
-async def test_the_lock_is_extended_with_each_page(lost: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = _Pages(lost, monkeypatch, "PEXPIRE", 10_000)
-    await lost.services.housekeeper._loss_recovery.recover()
-    assert len(pages.lock_lasts_ms["messages"]) >= REPORTS
+async def test_the_lock_is_extended_with_each_page(api_after_loss: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = _Pages(api_after_loss, monkeypatch, "PEXPIRE", 10_000)
+    await api_after_loss.services.housekeeper._loss_recovery.recover()
+    assert len(pages.lock_ttls_ms["messages"]) >= REPORTS
     # The last page has no reports.
-    assert len(pages.lock_lasts_ms["reports"]) == REPORTS + 1
-    assert min(min(lasts_ms) for lasts_ms in pages.lock_lasts_ms.values()) > 10_000
-    assert not await lost.services.app.store.deployment.generations.is_recovering()
+    assert len(pages.lock_ttls_ms["reports"]) == REPORTS + 1
+    assert min(min(ttls_ms) for ttls_ms in pages.lock_ttls_ms.values()) > 10_000
+    assert not await api_after_loss.services.app.store.deployment.generations.is_recovering()
 
 
 async def test_a_server_that_has_lost_the_lock_reads_no_further_page(
-    lost: Api, monkeypatch: pytest.MonkeyPatch
+    api_after_loss: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = lost.services.app.store
+    store = api_after_loss.services.app.store
     with monkeypatch.context() as patch:
-        pages = _Pages(lost, patch, "SET", "another server")
-        await lost.services.housekeeper._loss_recovery.recover()
-    assert {kind: len(lasts_ms) for kind, lasts_ms in pages.lock_lasts_ms.items()} == {"messages": 1, "reports": 0}
+        pages = _Pages(api_after_loss, patch, "SET", "another server")
+        await api_after_loss.services.housekeeper._loss_recovery.recover()
+    assert {kind: len(ttls_ms) for kind, ttls_ms in pages.lock_ttls_ms.items()} == {"messages": 1, "reports": 0}
     assert await store.deployment.generations.is_recovering()
     await store.cache.one(Call("DEL", (store.keys.loss_recovery_lock,)))
-    await lost.services.housekeeper._loss_recovery.recover()
+    await api_after_loss.services.housekeeper._loss_recovery.recover()
     assert not await store.deployment.generations.is_recovering()

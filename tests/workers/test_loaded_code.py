@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def loaded(pid: int) -> set[str]:
-    """Return those of COMPILED of which a process has loaded compiled parts."""
+    """Return the packages of COMPILED whose compiled parts a process has loaded."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     return {package for package in COMPILED if f"site-packages/{package}/" in maps}
 

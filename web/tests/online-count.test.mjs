@@ -1,4 +1,4 @@
-// How many members of a workspace are online (demo/src/ui/workspaces/OnlineCount.tsx): node --test online-count.test.mjs
+// The number of online members (demo/src/ui/workspaces/OnlineCount.tsx): node --test online-count.test.mjs
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -13,11 +13,11 @@ const { OnlineCount } = await import(`data:text/javascript,${encodeURIComponent(
 /** The text of what a component returns. */
 const textOf = (node) => (Array.isArray(node) ? node.map(textOf).join("") : typeof node === "object" ? textOf(node.props.children) : String(node ?? ""));
 
-test("the number of members online is shown with what follows it", () => {
+test("the number of online members is shown, with the children after it", () => {
   assert.equal(textOf(OnlineCount({ count: 3, children: " · " })).trimStart(), "3 online · ");
   assert.equal(textOf(OnlineCount({ count: 1 })).trimStart(), "1 online");
 });
 
-test("nothing is shown while the server has not counted", () => {
+test("nothing is shown while the number is 0", () => {
   assert.equal(OnlineCount({ count: 0, children: " · " }), null);
 });

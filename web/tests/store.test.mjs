@@ -298,7 +298,7 @@ test("a message stays from a blocked user when an older answer arrives", () => {
   assert.equal(store.message("m1").isFromBlocked, false);
 });
 
-test("a receipt changes the delivery state of the last message in the session, if it covers it, and an older answer does not undo it", () => {
+test("a receipt that covers a session's last message sets its delivery state; older answers do not undo this", () => {
   const store = new Store();
   const { delivery, ...last } = message();
   const answer = [{ conversation: { id: "c", type: "PRIVATE" }, activeTs: 1, writeSeq: 2, lastMessage: { ...last, seq: 2, delivery: { ...delivery, recipientCount: 1 } } }];
@@ -316,7 +316,7 @@ test("a receipt changes the delivery state of the last message in the session, i
   assert.deepEqual(deliveryOf(), { status: "READ", recipientCount: 1, deliveredCount: 1, readCount: 1 });
 });
 
-test("new ticks of a group's messages change the last message in its session", () => {
+test("a new delivery state of a group's message changes the last message of its session", () => {
   const store = new Store();
   const last = message();
   store.applySessions([{ conversation: { id: "c", type: "GROUP" }, activeTs: 1, writeSeq: 1, lastMessage: last }]);

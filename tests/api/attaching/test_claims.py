@@ -144,7 +144,7 @@ async def interrupt(
     input = make_input(parent if more else group, files, idempotencyKey=f"key {group}") | more
     with failing(api, monkeypatch, fault, at, lambda: deployments.flush_redis("main")) as steps:
         with monkeypatch.context() as patch:
-            # Only for the server that fails: the other one may be slow.
+            # Only the failing server has short limits: the other one may be slow.
             patch.setattr(idempotency, "_MAX_UNRESERVED_WAIT_SECONDS", 0.05)
             patch.setattr(idempotency, "_MAX_WAIT_SECONDS", 1.0)
             patch.setattr(commit_stage, "_COMMIT_SECONDS", 0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,12 +19,17 @@ from tests.api.threads.calls import contents, thread_of
 
 KINDS = ["private", "group", "channel", "thread in private", "thread in group", "thread in channel"]
 
-Place = tuple[ConversationId, UserId, UserId]
-"""A conversation, a user who has changed something there, and another user."""
+
+class Chat(NamedTuple):
+    """A conversation, a user who has changed something there, and another user."""
+
+    conversation: ConversationId
+    actor: UserId
+    other: UserId
 
 
 @pytest.fixture(params=KINDS)
-async def place(api: Api, request: pytest.FixtureRequest) -> Place:
+async def chat(api: Api, request: pytest.FixtureRequest) -> Chat:
     """A conversation of each kind, in which the other user has written."""
     kind = request.param.rpartition(" ")[2]
     if kind == "channel":
@@ -38,13 +43,13 @@ async def place(api: Api, request: pytest.FixtureRequest) -> Place:
         conversation = thread_of(sent)
         await api.send(other, sent["id"], "1")
     await api.wait_until_idle()
-    return ConversationId(conversation), UserId(actor), UserId(other)
+    return Chat(ConversationId(conversation), UserId(actor), UserId(other))
 
 
-def _new_announcement(api: Api, place: Place) -> Message:
+def _new_announcement(api: Api, chat: Chat) -> Message:
     event = SystemEvent(SystemEventKind.MESSAGE_PINNED)
     id = api.services.app.store.ids.next()
-    return Message(id, place[0], place[1], MessageKind.SYSTEM, "changed", system_event=event)
+    return Message(id, chat.conversation, chat.actor, MessageKind.SYSTEM, "changed", system_event=event)
 
 
 class _Announcers:
@@ -77,28 +82,28 @@ class _Announcers:
 
 
 async def test_an_announcement_that_several_servers_send_gets_one_place(
-    api: Api, other_api: Api, place: Place, monkeypatch: pytest.MonkeyPatch
+    api: Api, other_api: Api, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announcers = _Announcers((api, other_api) * 2, monkeypatch)
-    await announcers.announce(_new_announcement(api, place))
+    await announcers.announce(_new_announcement(api, chat))
     for server in (api, other_api):
         await server.wait_until_idle()
-    history = await api.history(place[2], place[0])
+    history = await api.history(chat.other, chat.conversation)
     assert [each["content"] for each in history] == ["1", "changed"]
     assert announcers.places == [history[1]["seq"]]
 
 
-async def test_an_announcement_is_sent_to_a_conversation_that_is_not_cached(api: Api, place: Place) -> None:
+async def test_an_announcement_is_sent_to_a_conversation_that_is_not_cached(api: Api, chat: Chat) -> None:
     app = api.services.app
-    await app.store.conversations.drop(place[0])
-    await send_announcement(app.store, app.delivery, _new_announcement(api, place))
-    assert await contents(api, place[2], place[0]) == ["1", "changed"]
+    await app.store.conversations.drop(chat.conversation)
+    await send_announcement(app.store, app.delivery, _new_announcement(api, chat))
+    assert await contents(api, chat.other, chat.conversation) == ["1", "changed"]
 
 
-async def test_nothing_is_announced_in_a_conversation_that_is_gone(api: Api, place: Place) -> None:
-    app, conversation = api.services.app, place[0]
+async def test_nothing_is_announced_in_a_conversation_that_is_gone(api: Api, chat: Chat) -> None:
+    app, conversation = api.services.app, chat.conversation
     api.database["conversations"].delete_one({"_id": conversation})
     await app.store.conversations.drop(conversation)
-    await send_announcement(app.store, app.delivery, _new_announcement(api, place))
+    await send_announcement(app.store, app.delivery, _new_announcement(api, chat))
     assert await app.store.outbox.list_undelivered(conversation) == []
     assert api.database["messages"].count_documents({"c": conversation}) == 1

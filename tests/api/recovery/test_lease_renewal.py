@@ -60,7 +60,7 @@ async def test_a_renewal_needs_no_connection_that_operations_hold(api: Api) -> N
 
 
 async def test_a_renewal_takes_few_steps_of_a_busy_event_loop(api: Api) -> None:
-    # If MongoDB pauses during one of them, many steps pass meanwhile.
+    # The smallest of three counts: during a pause of MongoDB, the event loop makes many more steps.
     assert min([await count_busy_steps(api.services.housekeeper._lease()) for _ in range(3)]) < _MAX_STEPS
 
 

@@ -25,7 +25,7 @@ from tests.api.recovery.test_loss_recovery import store_and_die
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Count every note as old, let a rebuild wait for no server, and let a state that was read count for long."""
+    """Count every note as old, let a rebuild wait for no server, and use a state for ten minutes after it was read."""
     monkeypatch.setattr("store.search.index_state.FRESH_SECONDS", 600.0)
     monkeypatch.setattr("subscriptions.delivery.search.indexing.OLD_MS", -1_000)
     monkeypatch.setattr("subscriptions.delivery.search.indexing.NOTICING_SECONDS", 0.0)

@@ -294,9 +294,9 @@ async def test_repeated_evictions_under_load_are_never_visible(api: Api, other_a
         while not all_sent.is_set():
             await evict(api, alice, *STATE_KEYS)
             await asyncio.sleep(0.03)
-            # A read whose state is lost several times is refused: a slow machine would lose it in each try.
-            evicted_at = dict(reads)
-            while not all_sent.is_set() and any(reads[one] == evicted_at[one] for one in reads):  # noqa: ASYNC110
+            # A read is refused if its state is evicted in each of its tries. Let both processes finish one first.
+            before = dict(reads)
+            while not all_sent.is_set() and any(reads[id] == before[id] for id in reads):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
     await gather_all(write(), read(api), read(other_api), evict_repeatedly())

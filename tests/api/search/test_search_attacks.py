@@ -38,15 +38,15 @@ async def test_the_time_limit_counts_while_messages_are_compared(api: Api, monke
     alice, bob = await api.create_users("alice", "bob")
     for number in range(20):
         await api.send(alice, bob, f"tea {number}")
-    compare, passed = MessageQuery.find_in, 0.0
+    compare, delay_seconds = MessageQuery.find_in, 0.0
 
     def compare_slowly(self: MessageQuery, text: str) -> Any:
-        nonlocal passed
-        passed += message_search.SEARCH_SECONDS / 6
+        nonlocal delay_seconds
+        delay_seconds += message_search.SEARCH_SECONDS / 6
         return compare(self, text)
 
     monkeypatch.setattr(MessageQuery, "find_in", compare_slowly)
-    monkeypatch.setattr(search_run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed))
+    monkeypatch.setattr(search_run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + delay_seconds))
     page = await search(api, alice, "tea")
     assert 0 < len(page["edges"]) < 20 and not page["complete"] and page["pageInfo"]["hasNextPage"]
     monkeypatch.undo()

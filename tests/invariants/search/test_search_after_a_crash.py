@@ -80,7 +80,7 @@ async def send(client: Client, text: str) -> str:
             try:
                 sent = await client.run(SEND, input={"toUserId": "ben", "content": text, "idempotencyKey": text})
             except ValueError:
-                # The server has noticed just now that Redis was flushed.
+                # The server refuses requests while it notices that Redis was flushed.
                 await asyncio.sleep(0.05)
                 continue
             message: str = sent["sendMessage"]["message"]["id"]

@@ -305,6 +305,6 @@ async def test_texts_are_shown_only_on_request(api: Api, run_admin: RunAdmin) ->
         assert "secret recipe" in (await run_admin(*command, "--texts"))[1]
 
 
-def test_the_default_of_the_command_is_the_total_of_its_pauses() -> None:
+def test_the_default_settle_time_is_the_total_of_the_pauses() -> None:
     default = inspect.signature(admin.explain).parameters["settle_seconds"].default
     assert default == sum(explanation.SETTLE_SECONDS)
