@@ -120,7 +120,7 @@ class PinAnnouncements:
         """Show the change to readers: in the head, and in the messages that servers keep."""
         store, conversation = self._store, message.conversation
         calls = [store.revisions.newest_message_call(message, store.clock.now_ms())]
-        if is_on_workspace_clock(conversation):
+        if kind_of(conversation) is ConversationKind.CHANNEL:
             calls.append(store.pins.count_call(conversation, await store.pins.find(conversation)))
         await store.cache.run(calls)
 

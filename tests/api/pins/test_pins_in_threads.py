@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+from store.base.ids import ConversationId
+from store.checking.check import Objects
+from store.conversations.conversation_fields import HeadField
+from store.redis.cache import Call
 from store.workspaces.permissions import Permission
 from tests.api.client import Api, Json, Refusal, Subscriber, private_id
 from tests.api.paused_step import PausedStep
@@ -23,6 +27,7 @@ from tests.api.pins.calls import (
 )
 from tests.api.sample_channels import SampleChannels
 from tests.api.threads.calls import find_thread, thread_of
+from tests.checking import run_checks
 
 
 async def reply(api: Api, user: str, message: str, content: str) -> str:
@@ -60,6 +65,8 @@ async def test_replies_are_pinned_in_their_thread(
         assert await pinned(process, bob, thread) == ["2", "1"]
         assert await pinned(process, bob, conversation) == []
     assert len(await announcements(api, bob, thread)) == 2
+    store = api.services.app.store
+    assert HeadField.PIN_COUNT.encode() not in await store.cache.one(Call("HKEYS", (store.keys.head(ConversationId(thread)),)))
     found = await find_thread(api, bob, thread)
     assert found is not None and found["replyCount"] == 2
     for follower in followers:
@@ -75,6 +82,18 @@ async def test_replies_are_pinned_in_their_thread(
     assert await refused(api, workspace.outsider, PIN, first) == Refusal("NOT_FOUND", "messageId")
     if kind != "private":
         assert await refused(api, bob, PIN, first) == Refusal("FORBIDDEN", "messageId")
+
+
+async def test_the_check_accepts_the_number_of_pins_that_earlier_servers_set_in_a_thread(
+    api: Api, workspace: SampleChannels
+) -> None:
+    parent = (await api.send(workspace.member, workspace.general, "parent"))["message"]
+    message = await reply(api, workspace.member, parent["id"], "1")
+    await pin(api, workspace.owner, message)
+    store, thread = api.services.app.store, ConversationId(thread_of(parent))
+    assert await store.cache.one(store.pins.count_call(thread, await store.pins.find(thread))) == 1
+    checked = (await run_checks(store, ["cached-heads"], object=(Objects.CONVERSATION, thread)))["cached-heads"]
+    assert (checked.objects, checked.differences) == (1, [])
 
 
 @pytest.mark.parametrize("kind", ["group", "channel"])
