@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from server.errors import CommandError, database_error
+from server.cli.store_errors import store_errors_as_command_errors
+from server.errors import CommandError
 from server.settings import Settings
-from store.base.errors import StoreError
 from store.deployment.restore import reset_after_restore
 from store.mongo.client import Mongo
 from store.mongo.migrations import (
@@ -14,7 +14,6 @@ from store.mongo.migrations import (
     Migration,
     MigrationProgress,
     Migrator,
-    NewerData,
     check_version,
     known_version,
 )
@@ -26,19 +25,16 @@ async def migrate_data(
     """Report the progress of each migration. With `run`, run the pending ones first. Raises CommandError."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
-        await check_version(mongo, migrations)
-        migrator = Migrator(mongo, migrations)
-        if run and not await migrator.run(lambda progress: report(_describe(progress))):
-            raise CommandError("Another process is running the migrations: try again in a minute.")
-        all_progress = await migrator.list_progress()
-        for progress in all_progress:
-            report(_describe(progress))
-        if all(progress.done for progress in all_progress):
-            report(f"The data has version {known_version(migrations)}, the newest version. There is nothing to do.")
-    except NewerData as newer:
-        raise CommandError(str(newer)) from newer
-    except StoreError as error:
-        raise database_error(error) from error
+        with store_errors_as_command_errors():
+            await check_version(mongo, migrations)
+            migrator = Migrator(mongo, migrations)
+            if run and not await migrator.run(lambda progress: report(_describe(progress))):
+                raise CommandError("Another process is running the migrations: try again in a minute.")
+            all_progress = await migrator.list_progress()
+            for progress in all_progress:
+                report(_describe(progress))
+            if all(progress.done for progress in all_progress):
+                report(f"The data has version {known_version(migrations)}, the newest version. There is nothing to do.")
     finally:
         await mongo.close()
 
@@ -47,12 +43,11 @@ async def mark_restored(settings: Settings) -> None:
     """Invalidate the contents of Redis and all cursors after MongoDB was restored. Raises CommandError."""
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
-        if not await reset_after_restore(mongo):
-            raise CommandError(
-                f"The database {settings.mongo_database} has no deployment of Confab: check CONFAB_MONGO_DATABASE."
-            )
-    except StoreError as error:
-        raise database_error(error) from error
+        with store_errors_as_command_errors():
+            if not await reset_after_restore(mongo):
+                raise CommandError(
+                    f"The database {settings.mongo_database} has no deployment of Confab: check CONFAB_MONGO_DATABASE."
+                )
     finally:
         await mongo.close()
 

@@ -13,16 +13,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from server.cli.clocks import read_clock
-from server.errors import CommandError, database_error
+from server.cli.store_errors import store_errors_as_command_errors
+from server.errors import database_error
 from server.settings import Settings
 from store.base.clock import DeploymentClock
-from store.base.errors import StoreError, Unreachable
+from store.base.errors import Unreachable
 from store.base.snowflakes import created_at_ms
 from store.deployment.present_generation import use_present_generation
 from store.messages.message_fields import MessageField
 from store.mongo.client import Mongo
 from store.mongo.collections import MESSAGES
-from store.mongo.migrations import NewerData, check_version
+from store.mongo.migrations import check_version
 from store.redis.cache import Cache
 from store.scripts import read_scripts
 from store.search.index_state import IndexState
@@ -47,13 +48,10 @@ class _Connected(NamedTuple):
 async def _connected(settings: Settings) -> AsyncIterator[_Connected]:
     mongo = Mongo(settings.mongo_url, settings.mongo_database, settings.mongo_driver)
     try:
-        await check_version(mongo)
-        clock = DeploymentClock(await read_clock(mongo, settings.mongo_database))
-        yield _Connected(mongo, clock, IndexStates(mongo, clock, secrets.token_hex(8), lambda: ""))
-    except NewerData as newer:
-        raise CommandError(str(newer)) from newer
-    except StoreError as error:
-        raise database_error(error) from error
+        with store_errors_as_command_errors():
+            await check_version(mongo)
+            clock = DeploymentClock(await read_clock(mongo, settings.mongo_database))
+            yield _Connected(mongo, clock, IndexStates(mongo, clock, secrets.token_hex(8), lambda: ""))
     finally:
         await mongo.close()
 
